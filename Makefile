@@ -1,0 +1,48 @@
+# Needs Python 3.11 or newer, make and git; everything else is installed into .venv from requirements.lock.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.DEFAULT_GOAL := help
+.PHONY: help setup run demo test lint types layers unit test-real lock clean
+
+help: ## show what there is
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+
+setup: $(VENV)/.installed ## build the environment in .venv
+
+$(VENV)/.installed: requirements.lock pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+run: setup ## play the demo: three crashes, three corrected launches, a healthy server
+	@$(BIN)/crashcart demo
+
+test: setup lint types layers unit ## everything that CI runs
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: setup
+	$(BIN)/mypy
+
+layers: setup
+	$(BIN)/lint-imports
+
+unit: setup
+	$(BIN)/pytest -n auto -m "not real"
+
+test-real: setup ## run on the real SGLang and vLLM (installs them outside the checkout on first use, about 10 minutes)
+	tests/real/install-all.sh
+	$(BIN)/pytest -m real tests/real --timeout 1200
+
+lock: ## pin all dependencies anew in requirements.lock
+	$(BIN)/python -m pip install --quiet uv
+	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-header \
+	    --python-version 3.11 --group dev -o requirements.lock pyproject.toml
+
+clean: ## remove the environment and caches
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

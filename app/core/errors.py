@@ -1,0 +1,48 @@
+"""Every error that Crashcart raises on purpose.
+
+CrashcartError            something a person can mend; its text says what, where and how
+├── UsageError            the command line or an input file is wrong (exit 2)
+├── RuleError             a rule file is wrong; names file and field
+├── CommandError          a launch command can't be read or edited as asked
+├── LaunchError           a server can't be started, ended or followed
+└── StoreError            the state folder or database can't be used
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+class CrashcartError(Exception):
+    """Something that a person can mend. `str(error)` is a complete sentence; `mend` says what to do."""
+
+    def __init__(self, message: str, *, mend: str | None = None) -> None:
+        super().__init__(message)
+        self.mend = mend
+
+
+class UsageError(CrashcartError):
+    """The command line or an input file is wrong; the CLI exits with 2."""
+
+
+class RuleError(CrashcartError):
+    """A rule file is wrong: `path` and `field` say where."""
+
+    def __init__(
+        self, message: str, *, path: Path | None = None, field: str | None = None, mend: str | None = None
+    ) -> None:
+        super().__init__(message, mend=mend)
+        self.path = path
+        self.field = field
+
+
+class CommandError(CrashcartError):
+    """A launch command can't be read, or an edit does not apply to it."""
+
+
+class LaunchError(CrashcartError):
+    """A server process can't be started, ended or followed."""
+
+
+class StoreError(CrashcartError):
+    """The state folder or its database can't be used."""

@@ -1,0 +1,1 @@
+"""Fourth floor: from matches to a ranked diagnosis with a corrected command."""

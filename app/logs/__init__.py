@@ -1,0 +1,1 @@
+"""Second floor: from bytes to hits and events, streaming and in bounded memory."""

@@ -1,0 +1,1 @@
+"""Third floor: rule files: schema, loading, compiling and matching."""

@@ -1,0 +1,1 @@
+"""Wires the floors below into the things people do: run, wait, report, demo."""

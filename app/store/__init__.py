@@ -1,0 +1,1 @@
+"""Sixth floor: incidents, launches, transitions and fixes in SQLite."""

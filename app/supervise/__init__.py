@@ -1,0 +1,1 @@
+"""Fifth floor: processes, health, guards and reading flag catalogues from installed programs."""
