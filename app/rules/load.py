@@ -1,0 +1,214 @@
+"""The rules in use: the built-in ones, then those of site folders, which add, replace or switch off."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import regex
+
+from app.core.errors import RuleError
+from app.core.resources import rules_folder
+from app.logs.patterns import PatternSet
+from app.rules.evaluate import Solver
+from app.rules.reading import check_id, read_rule, read_yaml
+from app.rules.schema import Rule
+
+
+@dataclass(frozen=True)
+class RuleSet:
+    """Rules in the order of their ids, and what was wrong with the files that are not among them."""
+
+    rules: tuple[Rule, ...] = ()
+    problems: tuple[RuleError, ...] = ()
+    paths: Mapping[str, Path] = field(default_factory=dict)  # by rule id
+
+    @functools.cached_property
+    def by_id(self) -> Mapping[str, Rule]:
+        return {rule.id: rule for rule in self.rules}
+
+    @functools.cached_property
+    def covered(self) -> Mapping[str, frozenset[str]]:
+        """For each rule, the ids of the more general rules that it stands for, directly or through others.
+
+        Rules that cover each other are reported in `problems` and don't count: both would disappear.
+        """
+        direct = {rule.id: rule.covers or () for rule in self.rules}
+        reached = {name: _reachable(name, direct) for name in direct}
+        return {
+            name: frozenset(below for below in reached[name] if name not in reached.get(below, ())) - {name}
+            for name in direct
+        }
+
+    @functools.cached_property
+    def depth(self) -> Mapping[str, int]:
+        """How many levels of more general rules lie below each rule."""
+        levels: dict[str, int] = {}
+        for name in sorted(self.covered, key=lambda name: len(self.covered[name])):
+            levels[name] = max((levels.get(below, 0) + 1 for below in self.covered[name]), default=0)
+        return levels
+
+    @functools.cached_property
+    def solvers(self) -> dict[tuple[str, str], Solver]:
+        """Compiled conditions, filled in as they are needed."""
+        return {}
+
+    def patterns(self) -> PatternSet:
+        """What to look for in a log: every line pattern, its text as its id, and where launches begin."""
+        texts = sorted({text for rule in self.rules for text in rule.when.line_patterns()})
+        return PatternSet(texts, self.boundaries())
+
+    def boundaries(self) -> list[str]:
+        """The patterns of lines with which a launch begins."""
+        begins = (rule for rule in self.rules if rule.begins_launch)
+        return sorted({part.line.regex for rule in begins for part in rule.when.walk() if part.line is not None})
+
+
+def load_rules(folders: Sequence[Path] | None = None) -> RuleSet:
+    """The built-in rules changed by site folders, later folders last.
+
+    A wrong file is reported in `problems`; the rest stays in use.
+    """
+    if not folders:
+        return builtin_rules()
+    base = builtin_rules()
+    rules, paths, problems = dict(base.by_id), dict(base.paths), list(base.problems)
+    for folder in folders:
+        if not folder.is_dir():
+            problems.append(RuleError(f"{folder}: is no folder of rules", path=folder))
+        for path in rule_files(folder, problems):
+            _take(path, rules, paths, problems, check_patterns=True)
+    return _finish(rules.values(), paths, problems)
+
+
+@functools.cache
+def builtin_rules() -> RuleSet:
+    """The rules that Crashcart comes with."""
+    return load_folder(rules_folder())
+
+
+def load_folder(folder: Path, *, check_patterns: bool = False) -> RuleSet:
+    """The rules of one folder alone."""
+    rules: dict[str, Rule] = {}
+    paths: dict[str, Path] = {}
+    problems: list[RuleError] = []
+    for path in rule_files(folder, problems):
+        _take(path, rules, paths, problems, check_patterns=check_patterns)
+    return _finish(rules.values(), paths, problems)
+
+
+def rule_files(folder: Path, problems: list[RuleError] | None = None) -> list[Path]:
+    """`<engine>/<name>.yaml` below a folder; YAML that lies elsewhere is a problem: it would be silently ignored."""
+    found = sorted(folder.glob("*/*.yaml"))
+    if problems is not None:
+        strays = [*folder.glob("*.yaml"), *folder.glob("*/*.yml"), *folder.glob("*.yml")]
+        problems += [
+            RuleError(f"{path}: is not read", path=path, mend="Name it <engine>/<name>.yaml.")
+            for path in sorted(strays)
+        ]
+    return found
+
+
+def pattern_error(pattern: str) -> str | None:
+    """Why a pattern can't be used, if so."""
+    try:
+        regex.compile(pattern)
+    except regex.error as error:
+        return str(error)
+    return None
+
+
+def _take(
+    path: Path, rules: dict[str, Rule], paths: dict[str, Path], problems: list[RuleError], *, check_patterns: bool
+) -> None:
+    """Adds, replaces or switches off the rule of one file."""
+    try:
+        raw = read_yaml(path.read_bytes(), path)
+    except RuleError as error:
+        problems.append(error)
+        return
+    except OSError as error:
+        problems.append(RuleError(f"{path}: can't be read: {error.strerror}", path=path))
+        return
+    if raw.get("disabled") is True:
+        _switch_off(raw.get("id"), path, rules, problems)
+        return
+    rule = read_rule(raw, path)
+    if isinstance(rule, list):
+        problems.extend(rule)
+        return
+    # The patterns of built-in rules are held by the project's tests; compiling all would double the time to load.
+    wrong = list(bad_patterns(rule, path)) if check_patterns else []
+    problems.extend(wrong)
+    if not wrong:
+        rules[rule.id] = rule
+        paths[rule.id] = path
+
+
+def bad_patterns(rule: Rule, path: Path) -> Iterator[RuleError]:
+    """The patterns of a rule that don't compile."""
+    for pattern in {*rule.when.line_patterns(), *rule.when.inner_patterns()}:
+        if reason := pattern_error(pattern):
+            yield RuleError(f"{path}: when: the pattern {pattern!r} is wrong: {reason}", path=path, field="when")
+
+
+def _switch_off(name: object, path: Path, rules: dict[str, Rule], problems: list[RuleError]) -> None:
+    wrong = check_id(name, path)
+    if wrong:
+        problems.append(wrong)
+    elif rules.pop(str(name), None) is None:
+        problems.append(RuleError(f"{path}: id: there is no rule {name} to switch off", path=path, field="id"))
+
+
+def _finish(rules: Iterable[Rule], paths: Mapping[str, Path], problems: list[RuleError]) -> RuleSet:
+    ordered = tuple(sorted(rules, key=lambda rule: rule.id))
+    paths = {rule.id: paths[rule.id] for rule in ordered}
+    problems = [*problems, *_cover_problems(ordered, paths)]
+    return RuleSet(ordered, tuple(problems), paths)
+
+
+def _cover_problems(rules: Sequence[Rule], paths: Mapping[str, Path]) -> Iterator[RuleError]:
+    """`covers` that names no rule, and rules that cover each other."""
+    direct = {rule.id: list(rule.covers or ()) for rule in rules}
+    for name, covers in direct.items():
+        path = paths[name]
+        for missing in sorted(set(covers) - set(direct) - BUILT_IN_READERS):
+            yield RuleError(f"{path}: covers: there is no rule {missing}", path=path, field="covers")
+        if name in _reachable(name, direct):
+            yield RuleError(
+                f"{path}: covers: {name} covers itself, through {', '.join(covers)}",
+                path=path,
+                field="covers",
+                mend="Only the more special of two rules covers the other.",
+            )
+
+
+def _reachable(start: str, direct: Mapping[str, Sequence[str]]) -> set[str]:
+    seen: set[str] = set()
+    ahead = list(direct.get(start, ()))
+    while ahead:
+        name = ahead.pop()
+        if name not in seen:
+            seen.add(name)
+            ahead.extend(direct.get(name, ()))
+    return seen
+
+
+# Causes that diagnosis finds without a rule file; rules may cover them.
+BUILT_IN_READERS = frozenset(
+    f"any/{name}"
+    for name in (
+        "unknown-argument",
+        "ambiguous-argument",
+        "argument-value-missing",
+        "argument-bad-choice",
+        "argument-bad-type",
+        "required-argument-missing",
+        "bare-assertion",
+        "killed-by-signal",
+        "clean-exit",
+        "unknown-failure",
+    )
+)
