@@ -6,6 +6,9 @@ CrashcartError            something a person can mend; its text says what, where
 ├── CommandError          a launch command can't be read or edited as asked
 ├── LaunchError           a server can't be started, ended or followed
 └── StoreError            the state folder or database can't be used
+    ├── NotFoundError     it holds no such thing
+    ├── StaleError        what was decided on is no longer proposed
+    └── AlreadyTriedError this changed command was run in this incident before
 """
 
 from __future__ import annotations
@@ -46,3 +49,15 @@ class LaunchError(CrashcartError):
 
 class StoreError(CrashcartError):
     """The state folder or its database can't be used."""
+
+
+class NotFoundError(StoreError):
+    """The store holds no server, incident or proposal of that name."""
+
+
+class StaleError(StoreError):
+    """A decision on something that is not, or no longer, proposed."""
+
+
+class AlreadyTriedError(StoreError):
+    """A changed command that this incident has seen before: it is never run twice."""

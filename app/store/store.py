@@ -1,0 +1,20 @@
+"""The one door to the state folder.
+
+Take in fast, act later: what intake saw ends in one short transaction here, and acting begins from what it reads
+here. Nothing slow happens inside a transaction.
+"""
+
+from __future__ import annotations
+
+from app.store.incidents import Incidents
+from app.store.launches import Launches
+from app.store.remedies import Remedies
+from app.store.servers import Servers
+
+
+class Store(Servers, Launches, Incidents, Remedies):
+    """Servers, launches, incidents and remedies in one SQLite database; safe for many processes at once.
+
+    `Store.open(folder)` opens it, as a context manager too. Each call is one transaction. What it returns are plain
+    values of `app.store.views`; rows never leave.
+    """
