@@ -125,6 +125,8 @@ class LogDigest:
     tail: tuple[Line, ...] = ()  # the last lines
     earlier: tuple[LaunchSpan, ...] = ()  # launches before the last one
     newest_first: bool = False
+    timeouts: Mapping[str, int] = field(default_factory=dict)  # patterns that ran out of time, how often
+    suspended: tuple[str, ...] = ()  # patterns no longer tried after repeated time-outs
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,112 @@
+"""Finds in a block of bytes where filter forms hold: Hyperscan where it is installed, plain regexes elsewhere."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import Protocol
+
+import regex
+
+try:
+    import hyperscan
+except ImportError:  # no wheel for this machine
+    hyperscan = None  # type: ignore[assignment]
+
+Form = tuple[int, str]  # number, filter form; several forms may share a number
+Found = list[tuple[int, int]]  # (offset of the end, number) in order
+
+
+class Scanner(Protocol):
+    """Finds all filter forms in one pass."""
+
+    @property
+    def refused(self) -> tuple[int, ...]:
+        """Numbers of forms that could not be compiled."""
+
+    def scan(self, block: bytes) -> Found:
+        """Where forms hold, at least once for each line and number; `block` is whole lines."""
+
+
+def make_scanner(forms: Sequence[Form]) -> Scanner:
+    """The fastest scanner that this machine has."""
+    return RegexScanner(forms) if hyperscan is None else HyperscanScanner(forms)
+
+
+class HyperscanScanner:
+    """One automaton for all forms: the time hardly grows with their number."""
+
+    def __init__(self, forms: Sequence[Form]) -> None:
+        self.refused: tuple[int, ...] = ()
+        try:
+            self._database = self._compile(forms)
+        except hyperscan.error:
+            good = [form for form in forms if self._compiles(form)]
+            self.refused = tuple(sorted({number for number, _ in forms} - {number for number, _ in good}))
+            self._database = self._compile(good)
+        self._local = threading.local()
+
+    @staticmethod
+    def _compile(forms: Sequence[Form]) -> hyperscan.Database:
+        database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
+        database.compile(
+            expressions=[form.encode("ascii") for _, form in forms],
+            ids=[number for number, _ in forms],
+            flags=[hyperscan.HS_FLAG_MULTILINE] * len(forms),
+        )
+        return database
+
+    def _compiles(self, form: Form) -> bool:
+        try:
+            self._compile([form])
+        except hyperscan.error:
+            return False
+        return True
+
+    def scan(self, block: bytes) -> Found:
+        if not hasattr(self._local, "scratch"):
+            self._local.scratch = hyperscan.Scratch(self._database)  # one per thread: a shared one raises
+        found: Found = []
+        append = found.append
+
+        def on_match(number: int, _start: int, end: int, _flags: int, _context: object) -> None:
+            append((end, number))
+
+        self._database.scan(block, match_event_handler=on_match, scratch=self._local.scratch)
+        found.sort()
+        return found
+
+
+class RegexScanner:
+    """Each form by itself, for machines without Hyperscan: right, but slow."""
+
+    timeout = 0.5  # seconds of processor time for one form on one block
+
+    def __init__(self, forms: Sequence[Form]) -> None:
+        self._forms: list[tuple[int, regex.Pattern[bytes]]] = []
+        refused: set[int] = set()
+        for number, form in forms:
+            try:
+                self._forms.append((number, regex.compile(form.encode("ascii"), regex.MULTILINE)))
+            except regex.error:
+                refused.add(number)
+        self.refused = tuple(sorted(refused))
+
+    def scan(self, block: bytes) -> Found:
+        found: Found = []
+        for number, pattern in self._forms:
+            found.extend((end, number) for end in self._ends(pattern, block))
+        found.sort()
+        return found
+
+    def _ends(self, pattern: regex.Pattern[bytes], block: bytes) -> list[int]:
+        """One match's end for each line in which the form holds; every line's where it takes too long."""
+        ends = []
+        at = 0
+        try:
+            while match := pattern.search(block, at, timeout=self.timeout):
+                ends.append(match.end())
+                at = block.find(b"\n", match.end() - 1) + 1 or len(block)
+        except TimeoutError:
+            return [end for end in range(1, len(block)) if block[end] == 10]
+        return ends
