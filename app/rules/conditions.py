@@ -263,12 +263,22 @@ class Condition(Part):
                 if leaf is not None:
                     yield leaf.line
 
+    def name_patterns(self) -> Iterator[str]:
+        """The patterns that must be the whole of a short name: of an exception, of a function."""
+        for part in self.walk():
+            if (shape := part.traceback) is not None:
+                yield from (one for one in (shape.type, shape.frame) if one)
+
     def inner_patterns(self) -> Iterator[str]:
-        """All other patterns, for events and values."""
+        """The patterns that are searched for in events and values."""
         for part in self.walk():
             if part.event is not None:
                 yield part.event.regex
             if (shape := part.traceback) is not None:
-                yield from (one for one in (shape.type, shape.message, shape.frame, shape.code) if one)
+                yield from (one for one in (shape.message, shape.code) if one)
             tests = [part.argv, part.env, part.capture, *(part.probe or {}).values()]
             yield from (test.matches for test in tests if test is not None and test.matches)
+
+    def patterns(self) -> set[str]:
+        """All patterns."""
+        return {*self.line_patterns(), *self.inner_patterns(), *self.name_patterns()}

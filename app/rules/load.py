@@ -149,7 +149,7 @@ def _take(
 
 def bad_patterns(rule: Rule, path: Path) -> Iterator[RuleError]:
     """The patterns of a rule that don't compile."""
-    for pattern in {*rule.when.line_patterns(), *rule.when.inner_patterns()}:
+    for pattern in sorted(rule.when.patterns()):
         if reason := pattern_error(pattern):
             yield RuleError(f"{path}: when: the pattern {pattern!r} is wrong: {reason}", path=path, field="when")
 
