@@ -1,0 +1,302 @@
+"""From what a program refuses in its arguments to causes with an exact corrected command.
+
+The same for the program's own complaint in a log and for what the catalogue says before a launch.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from app.core import nearness
+from app.core.equivalents import Equivalent, equivalent
+from app.core.model import Cause, Fix, Line
+from app.core.problems import ArgumentProblem, ProblemKind
+from app.core.vocabulary import Action, Category, Confidence, Engine, Safety
+from app.diagnosis.remedy import Bench, Remedy, clear_choice
+
+_RULES: Mapping[ProblemKind, tuple[str, Category]] = {
+    "unknown": ("any/unknown-argument", Category.UNKNOWN_ARGUMENT),
+    "removed": ("any/unknown-argument", Category.UNKNOWN_ARGUMENT),
+    "ambiguous": ("any/ambiguous-argument", Category.UNKNOWN_ARGUMENT),
+    "missing-value": ("any/argument-value-missing", Category.MISSING_ARGUMENT),
+    "unexpected-value": ("any/argument-bad-type", Category.INVALID_ARGUMENT_VALUE),
+    "bad-choice": ("any/argument-bad-choice", Category.INVALID_ARGUMENT_VALUE),
+    "bad-type": ("any/argument-bad-type", Category.INVALID_ARGUMENT_VALUE),
+    "required": ("any/required-argument-missing", Category.MISSING_ARGUMENT),
+    "conflict": ("any/conflicting-arguments", Category.INCOMPATIBLE_ARGUMENTS),
+}
+_NAME_WRONG = ("unknown", "removed", "ambiguous")
+_ENGINE_NAMES = {Engine.SGLANG: "SGLang", Engine.VLLM: "vLLM", Engine.LLAMACPP: "llama-server"}
+_ORDER = (Safety.SAFE, Safety.DEGRADING, Safety.MANUAL)
+_MOST_ROUNDS = 4  # of mending what a corrected command still has wrong
+_CHOICES_SHOWN = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """The mending of one argument: what to change, how safe that is, and why in half a sentence."""
+
+    fix: Fix
+    safety: Safety
+    why: str
+    loses: tuple[str, ...] = ()
+
+
+def causes_of(
+    problems: Sequence[ArgumentProblem], bench: Bench, *, engine: Engine | None, version: str | None, line: Line | None
+) -> list[Cause]:
+    """One cause for all flags that are unknown, and one for each other problem."""
+    unknown = [problem for problem in problems if problem.kind in ("unknown", "removed")]
+    groups = ([unknown] if unknown else []) + [[one] for one in problems if one not in unknown]
+    return [_cause(group, bench, engine, version, line) for group in groups]
+
+
+def complete(remedy: Remedy, bench: Bench) -> Remedy:
+    """The remedy together with the mending of whatever else this version would refuse in its command.
+
+    A program names one wrong argument at a time; a command that is offered should start.
+    """
+    for _ in range(_MOST_ROUNDS):
+        if remedy.command is None or remedy.fix is None or not bench.exact:
+            return remedy
+        problems = bench.problems(remedy.command)
+        steps = [_step(problem, replace(bench, command=remedy.command)) for problem in problems]
+        if not steps or any(step is None for step in steps):
+            return remedy
+        merged = _merged([Step(remedy.fix, remedy.wanted, ""), *(step for step in steps if step is not None)])
+        better = bench.offer(merged.fix, merged.safety, (*remedy.loses, *merged.loses))
+        if better is None:
+            return remedy
+        remedy = better
+    return remedy
+
+
+def _cause(
+    problems: Sequence[ArgumentProblem], bench: Bench, engine: Engine | None, version: str | None, line: Line | None
+) -> Cause:
+    rule, category = _RULES[problems[0].kind]
+    steps = [_step(problem, bench) for problem in problems]
+    known = [step for step in steps if step is not None]
+    remedy = Remedy()
+    if known and len(known) == len(steps):
+        merged = _merged(known)
+        offered = bench.offer(merged.fix, merged.safety, merged.loses)
+        remedy = complete(offered, bench) if offered is not None else remedy
+    program = " ".join(filter(None, (_ENGINE_NAMES.get(engine, "this program") if engine else "this program", version)))
+    return Cause(
+        rule=rule,
+        category=category,
+        title=_title(problems, program),
+        explanation=_explanation(problems, steps, bench, program),
+        confidence=Confidence.HIGH,
+        line=line,
+        rank=line.rank if line is not None else None,
+        action=remedy.action,
+        fix=remedy.fix,
+        safety=remedy.safety,
+        loses=remedy.loses,
+        command=remedy.command.words() if remedy.command is not None else None,
+        trusted=True,
+    )
+
+
+# -- what mends one argument
+
+
+def _step(problem: ArgumentProblem, bench: Bench) -> Step | None:
+    if problem.kind in _NAME_WRONG:
+        return _other_name(problem, bench)
+    if problem.kind == "bad-choice":
+        return _other_choice(problem, bench)
+    if problem.kind == "unexpected-value":
+        return _bare(problem)
+    # A missing value, a wrong type, a missing flag: what was meant can't be known.
+    return None
+
+
+def _other_name(problem: ArgumentProblem, bench: Bench) -> Step | None:
+    catalogue = bench.catalogue
+    if catalogue is None or not problem.flag:
+        return None
+    # What the program refused but the catalogue knows shows that the catalogue is of another version: then it can't
+    # tell what this one has.
+    if problem.kind == "unknown" and catalogue.resolve(problem.flag).kind == "exact":
+        return None
+    known = equivalent(problem.flag, catalogue.engine, catalogue)
+    if known is not None:
+        return _by_equivalent(problem, known, bench)
+    near = catalogue.near(problem.flag) if problem.kind == "unknown" else None
+    if near is None or near == problem.flag:
+        return None
+    return _renamed(problem, near, Safety.SAFE, f"{near} is the only flag so named that is a slip away", bench)
+
+
+def _by_equivalent(problem: ArgumentProblem, known: Equivalent, bench: Bench) -> Step | None:
+    if known.flag is None:
+        if not known.drop:
+            return None
+        return Step(Fix(remove=(problem.flag,)), Safety.MANUAL, known.note or "nothing stands for it", (problem.flag,))
+    if known.fold is not None:
+        return _folded(problem, known.flag, known.fold, bench)
+    if known.same_meaning:
+        return _renamed(problem, known.flag, Safety.SAFE, known.note or f"{known.flag} is its name here", bench)
+    why = known.note or f"{known.flag} is near to it, but not the same"
+    return _renamed(problem, known.flag, Safety.DEGRADING, why, bench, loses=(f"the exact meaning of {problem.flag}",))
+
+
+def _renamed(
+    problem: ArgumentProblem, new: str, safety: Safety, why: str, bench: Bench, loses: tuple[str, ...] = ()
+) -> Step:
+    if bench.command is not None and bench.command.has(new):
+        # It is given under its right name too: writing it twice would let this value win.
+        gone = f"{problem.flag} {problem.value}".strip() if problem.value else problem.flag
+        return Step(Fix(remove=(problem.flag,)), Safety.MANUAL, f"{new} is given as well", (gone,))
+    return Step(Fix(rename={problem.flag: new}), safety, why, loses)
+
+
+def _folded(problem: ArgumentProblem, target: str, key: str, bench: Bench) -> Step | None:
+    """The value moves under a key of a JSON flag, beside what that flag holds already."""
+    typed = bench.command.get(problem.flag) if bench.command is not None else problem.value
+    if not isinstance(typed, str):
+        return None
+    present = bench.command.get(target) if bench.command is not None else None
+    try:
+        held = json.loads(present) if isinstance(present, str) else {}
+    except ValueError:
+        return None
+    if not isinstance(held, dict) or key in held:
+        return None
+    held[key] = _as_json(typed)
+    fix = Fix(remove=(problem.flag,), set={target: json.dumps(held)})
+    return Step(fix, Safety.SAFE, f"here it is {key} in {target}")
+
+
+def _as_json(text: str) -> object:
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return text
+    return value if isinstance(value, (int, float, bool)) else text
+
+
+def _other_choice(problem: ArgumentProblem, bench: Bench) -> Step | None:
+    choice = clear_choice(problem.value or "", problem.choices)
+    if choice is None or not problem.flag:
+        return None
+    # A slip in a word without digits can mean nothing else; a longer way off, a person looks at it.
+    slip = nearness.distance((problem.value or "").lower(), choice.lower(), 2)
+    safety = Safety.SAFE if slip <= 1 else Safety.MANUAL
+    return Step(Fix(set={bench.typed(problem.flag) or problem.flag: choice}), safety, f"{choice} is the choice so named")
+
+
+def _bare(problem: ArgumentProblem) -> Step | None:
+    value: Literal[True] | None = True if (problem.value or "").lower() in ("true", "1", "yes", "on") else None
+    if value is None or not problem.flag:
+        return None
+    return Step(Fix(set={problem.flag: value}), Safety.SAFE, f"{problem.flag} stands alone: it takes no value")
+
+
+def _merged(steps: Iterable[Step]) -> Step:
+    settings: dict[str, str | Literal[True]] = {}
+    rename: dict[str, str] = {}
+    env_set: dict[str, str] = {}
+    remove: list[str] = []
+    env_unset: list[str] = []
+    loses: list[str] = []
+    safety = Safety.SAFE
+    for step in steps:
+        settings.update(step.fix.set)
+        rename.update(step.fix.rename)
+        env_set.update(step.fix.env_set)
+        remove += step.fix.remove
+        env_unset += step.fix.env_unset
+        loses += step.loses
+        safety = max(safety, step.safety, key=_ORDER.index)
+    fix = Fix(settings, tuple(dict.fromkeys(remove)), rename, env_set, tuple(dict.fromkeys(env_unset)))
+    return Step(fix, safety, "", tuple(dict.fromkeys(loses)))
+
+
+# -- words
+
+
+def _title(problems: Sequence[ArgumentProblem], program: str) -> str:
+    first = problems[0]
+    names = ", ".join(problem.flag or problem.value or "?" for problem in problems)
+    one = first.flag or "an argument"
+    match first.kind:
+        case "unknown" | "removed":
+            return f"{names} {'is no flag' if len(problems) == 1 else 'are no flags'} of {program}"
+        case "ambiguous":
+            return f"{one} abbreviates several flags of {program}"
+        case "missing-value":
+            return f"{one} stands without its value"
+        case "unexpected-value":
+            return f"{one} takes no value"
+        case "bad-choice":
+            return f"{one} can't be {first.value!r}"
+        case "bad-type":
+            return f"{one} can't be {first.value!r}"
+        case "required":
+            return f"{one} is required"
+        case "conflict":
+            return f"{one} is not allowed together with {', '.join(first.candidates) or 'another flag'}"
+
+
+def _explanation(
+    problems: Sequence[ArgumentProblem], steps: Sequence[Step | None], bench: Bench, program: str
+) -> str:
+    sentences = []
+    for problem, step in zip(problems, steps, strict=True):
+        if step is not None:
+            sentences.append(f"{problem.flag}: {_changed(step.fix)}, for {step.why}.")
+        else:
+            sentences.append(_unmended(problem, bench, program))
+    return " ".join(sentences)
+
+
+def _changed(fix: Fix) -> str:
+    for new in fix.rename.values():
+        return f"write {new}"
+    for flag, value in fix.set.items():
+        return f"write {flag}" + ("" if value is True else f" {value}")
+    return "leave it out"
+
+
+def _unmended(problem: ArgumentProblem, bench: Bench, program: str) -> str:
+    one = problem.flag or problem.value or "The argument"
+    match problem.kind:
+        case "unknown" | "removed":
+            near = [flag.name for flag, _ in bench.catalogue.closest(problem.flag)] if bench.catalogue else []
+            alike = f" Flags with like names: {', '.join(near)}." if near and problem.flag else ""
+            return f"{program} does not know {one}, and no other flag clearly stands for it.{alike}"
+        case "ambiguous":
+            return f"{one} could be {_listed(problem.candidates)}: write the one that is meant."
+        case "missing-value":
+            return f"A value has to follow {one}.{_choices(problem)}"
+        case "bad-choice":
+            return f"{program} does not take {problem.value!r} for {one}.{_choices(problem)}"
+        case "bad-type":
+            wanted = f" It has to be {_article(problem.type)}." if problem.type else ""
+            return f"{program} can't read {problem.value!r} as the value of {one}.{wanted}"
+        case "unexpected-value":
+            return f"{one} is a switch: it is given without a value."
+        case "required":
+            return f"{program} does not start without {one}."
+        case "conflict":
+            return f"Only one of {_listed((one, *problem.candidates))} may be given."
+
+
+def _choices(problem: ArgumentProblem) -> str:
+    return f" Choices: {_listed(problem.choices)}." if problem.choices else ""
+
+
+def _listed(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:_CHOICES_SHOWN])
+    return shown + (f" and {len(names) - _CHOICES_SHOWN} more" if len(names) > _CHOICES_SHOWN else "")
+
+
+def _article(kind: str | None) -> str:
+    return {"int": "a whole number", "float": "a number", "json": "JSON"}.get(kind or "", f"of type {kind}")
