@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -66,21 +66,22 @@ class RuleSet:
         return sorted({part.line.regex for rule in begins for part in rule.when.walk() if part.line is not None})
 
 
-def load_rules(folders: Sequence[Path] | None = None) -> RuleSet:
-    """The built-in rules changed by site folders, later folders last.
+def load_rules(folders: Sequence[Path] | None = None, *, files: Sequence[Path] = ()) -> RuleSet:
+    """The built-in rules changed by site folders, later folders last, then by single files.
 
     A wrong file is reported in `problems`; the rest stays in use.
     """
-    if not folders:
+    if not folders and not files:
         return builtin_rules()
     base = builtin_rules()
-    rules, paths, problems = dict(base.by_id), dict(base.paths), list(base.problems)
-    for folder in folders:
+    collected = _Collected(dict(base.by_id), dict(base.paths))
+    for folder in folders or ():
         if not folder.is_dir():
-            problems.append(RuleError(f"{folder}: is no folder of rules", path=folder))
-        for path in rule_files(folder, problems):
-            _take(path, rules, paths, problems, check_patterns=True)
-    return _finish(rules.values(), paths, problems)
+            collected.problems.append(RuleError(f"{folder}: is no folder of rules", path=folder))
+        collected.take_folder(folder, check_patterns=True)
+    for path in files:
+        collected.take(path, check_patterns=True)
+    return collected.finish()
 
 
 @functools.cache
@@ -89,26 +90,12 @@ def builtin_rules() -> RuleSet:
     return load_folder(rules_folder())
 
 
-def load_folder(folder: Path, *, check_patterns: bool = False) -> RuleSet:
-    """The rules of one folder alone."""
-    rules: dict[str, Rule] = {}
-    paths: dict[str, Path] = {}
-    problems: list[RuleError] = []
-    for path in rule_files(folder, problems):
-        _take(path, rules, paths, problems, check_patterns=check_patterns)
-    return _finish(rules.values(), paths, problems)
-
-
-def rule_files(folder: Path, problems: list[RuleError] | None = None) -> list[Path]:
-    """`<engine>/<name>.yaml` below a folder; YAML that lies elsewhere is a problem: it would be silently ignored."""
-    found = sorted(folder.glob("*/*.yaml"))
-    if problems is not None:
-        strays = [*folder.glob("*.yaml"), *folder.glob("*/*.yml"), *folder.glob("*.yml")]
-        problems += [
-            RuleError(f"{path}: is not read", path=path, mend="Name it <engine>/<name>.yaml.")
-            for path in sorted(strays)
-        ]
-    return found
+def load_folder(folder: Path) -> RuleSet:
+    """The rules of one folder alone, trusted as to their patterns."""
+    collected = _Collected()
+    # The patterns of built-in rules are held by the project's tests; compiling all would double the time to load.
+    collected.take_folder(folder, check_patterns=False)
+    return collected.finish()
 
 
 def pattern_error(pattern: str) -> str | None:
@@ -120,61 +107,78 @@ def pattern_error(pattern: str) -> str | None:
     return None
 
 
-def _take(
-    path: Path, rules: dict[str, Rule], paths: dict[str, Path], problems: list[RuleError], *, check_patterns: bool
-) -> None:
-    """Adds, replaces or switches off the rule of one file."""
-    try:
-        raw = read_yaml(path.read_bytes(), path)
-    except RuleError as error:
-        problems.append(error)
-        return
-    except OSError as error:
-        problems.append(RuleError(f"{path}: can't be read: {error.strerror}", path=path))
-        return
-    if raw.get("disabled") is True:
-        _switch_off(raw.get("id"), path, rules, problems)
-        return
-    rule = read_rule(raw, path)
-    if isinstance(rule, list):
-        problems.extend(rule)
-        return
-    # The patterns of built-in rules are held by the project's tests; compiling all would double the time to load.
-    wrong = list(bad_patterns(rule, path)) if check_patterns else []
-    problems.extend(wrong)
-    if not wrong:
-        rules[rule.id] = rule
-        paths[rule.id] = path
+@dataclass
+class _Collected:
+    """Rules as file after file is taken in."""
+
+    rules: dict[str, Rule] = field(default_factory=dict)
+    paths: dict[str, Path] = field(default_factory=dict)
+    problems: list[RuleError] = field(default_factory=list)
+    off: set[str] = field(default_factory=set)
+
+    def take_folder(self, folder: Path, *, check_patterns: bool) -> None:
+        """`<engine>/<name>.yaml` below a folder; YAML that lies elsewhere is a problem: it would do nothing."""
+        for path in sorted((*folder.glob("*.yaml"), *folder.glob("*/*.yml"), *folder.glob("*.yml"))):
+            error = RuleError(f"{path}: is not read", path=path, mend="Name it <engine>/<name>.yaml.")
+            self.problems.append(error)
+        for path in sorted(folder.glob("*/*.yaml")):
+            self.take(path, check_patterns=check_patterns)
+
+    def take(self, path: Path, *, check_patterns: bool) -> None:
+        """Adds, replaces or switches off the rule of one file."""
+        path = path.absolute()
+        try:
+            raw = read_yaml(path.read_bytes(), path)
+        except RuleError as error:
+            self.problems.append(error)
+            return
+        except OSError as error:
+            self.problems.append(RuleError(f"{path}: can't be read: {error.strerror}", path=path))
+            return
+        if raw.get("disabled") is True:
+            self._switch_off(raw.get("id"), path)
+            return
+        rule = read_rule(raw, path)
+        if isinstance(rule, list):
+            self.problems.extend(rule)
+            return
+        wrong = list(_bad_patterns(rule, path)) if check_patterns else []
+        self.problems.extend(wrong)
+        if not wrong:
+            self.rules[rule.id] = rule
+            self.paths[rule.id] = path
+
+    def _switch_off(self, name: object, path: Path) -> None:
+        wrong = check_id(name, path)
+        if wrong:
+            self.problems.append(wrong)
+        elif self.rules.pop(str(name), None) is None:
+            self.problems.append(RuleError(f"{path}: id: there is no rule {name} to switch off", path=path, field="id"))
+        else:
+            self.off.add(str(name))
+
+    def finish(self) -> RuleSet:
+        """The rules in the order of their ids."""
+        ordered = tuple(sorted(self.rules.values(), key=lambda rule: rule.id))
+        paths = {rule.id: self.paths[rule.id] for rule in ordered}
+        # A rule that was switched off is still one that may be covered.
+        known = BUILT_IN_READERS | self.off | set(self.rules)
+        return RuleSet(ordered, (*self.problems, *_cover_problems(ordered, paths, known)), paths)
 
 
-def bad_patterns(rule: Rule, path: Path) -> Iterator[RuleError]:
+def _bad_patterns(rule: Rule, path: Path) -> Iterator[RuleError]:
     """The patterns of a rule that don't compile."""
     for pattern in sorted(rule.when.patterns()):
         if reason := pattern_error(pattern):
             yield RuleError(f"{path}: when: the pattern {pattern!r} is wrong: {reason}", path=path, field="when")
 
 
-def _switch_off(name: object, path: Path, rules: dict[str, Rule], problems: list[RuleError]) -> None:
-    wrong = check_id(name, path)
-    if wrong:
-        problems.append(wrong)
-    elif rules.pop(str(name), None) is None:
-        problems.append(RuleError(f"{path}: id: there is no rule {name} to switch off", path=path, field="id"))
-
-
-def _finish(rules: Iterable[Rule], paths: Mapping[str, Path], problems: list[RuleError]) -> RuleSet:
-    ordered = tuple(sorted(rules, key=lambda rule: rule.id))
-    paths = {rule.id: paths[rule.id] for rule in ordered}
-    problems = [*problems, *_cover_problems(ordered, paths)]
-    return RuleSet(ordered, tuple(problems), paths)
-
-
-def _cover_problems(rules: Sequence[Rule], paths: Mapping[str, Path]) -> Iterator[RuleError]:
+def _cover_problems(rules: Sequence[Rule], paths: Mapping[str, Path], known: Set[str]) -> Iterator[RuleError]:
     """`covers` that names no rule, and rules that cover each other."""
     direct = {rule.id: list(rule.covers or ()) for rule in rules}
     for name, covers in direct.items():
         path = paths[name]
-        for missing in sorted(set(covers) - set(direct) - BUILT_IN_READERS):
+        for missing in sorted(set(covers) - known):
             yield RuleError(f"{path}: covers: there is no rule {missing}", path=path, field="covers")
         if name in _reachable(name, direct):
             yield RuleError(
