@@ -14,10 +14,10 @@ from app.rules.load import RuleSet
 from app.rules.look import Look, RuleTroubleError, State
 from app.rules.preflight import before_launch
 from app.rules.scene import Match, Scene
-from app.rules.schema import FixSpec, Rule
+from app.rules.schema import Rule
 from app.rules.version import in_range, read_version
 
-__all__ = ["Match", "RuleSet", "Scene", "furthest_phase", "match", "match_preflight"]
+__all__ = ["Match", "RuleSet", "Scene", "furthest_phase", "holds", "match", "match_preflight"]
 
 _MOST_SOLUTIONS = 500
 
@@ -46,6 +46,14 @@ def furthest_phase(ruleset: RuleSet, scene: Scene) -> Phase:
     return max(reached, key=lambda phase: phase.order, default=Phase.STARTING)
 
 
+def holds(condition: Condition, scene: Scene, captures: Mapping[str, str]) -> bool:
+    """Whether a condition holds in a scene for what was captured; False when it runs out of its bounds."""
+    try:
+        return _holds(condition, Look(scene), State(captures))
+    except RuleTroubleError:
+        return False
+
+
 def applies(rule: Rule, engine: Engine | None, version: str | None) -> bool:
     """Whether a rule is meant for this engine and version; what is not known excludes nothing."""
     if engine is None:
@@ -70,7 +78,7 @@ def _match_one(ruleset: RuleSet, rule: Rule, scene: Scene, mode: str, problems: 
         if not solutions:
             return None
         best = min(solutions, key=lambda one: (one.anchor is None, look.position(one.anchor) if one.anchor else 0))
-        fix = _first_fix(rule, look, best)
+        fixes = tuple(spec for spec in rule.fix if _holds(spec.requires, look, best))
     except RuleTroubleError as error:
         if problems is not None:
             problems.append(RuleError(f"rule {rule.id} {error}", path=ruleset.paths.get(rule.id), field="when"))
@@ -83,7 +91,7 @@ def _match_one(ruleset: RuleSet, rule: Rule, scene: Scene, mode: str, problems: 
         rank=best.rank,
         specificity=ruleset.depth[rule.id] * 10_000 + min(best.weight, 99) * 100 + min(best.depth, 99),
         times=max(1, len({one.anchor.number for one in solutions if one.anchor})),
-        fix=fix,
+        fixes=fixes,
     )
 
 
@@ -104,12 +112,8 @@ def _captures(rule: Rule, look: Look, state: State) -> Mapping[str, str]:
     return {**{name: value for name, value in wanted.items() if value is not None}, **state.captures}
 
 
-def _first_fix(rule: Rule, look: Look, state: State) -> FixSpec | None:
-    """The first fix whose `requires` holds."""
-    for spec in rule.fix:
-        if spec.requires is None or next(compile_condition(spec.requires)(look, state), None) is not None:
-            return spec
-    return None
+def _holds(condition: Condition | None, look: Look, state: State) -> bool:
+    return condition is None or next(compile_condition(condition)(look, state), None) is not None
 
 
 def _event_of(scene: Scene, anchor: Line | None) -> Event | None:

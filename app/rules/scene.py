@@ -36,7 +36,7 @@ class Match:
     rank: str | None = None
     specificity: int = 0
     times: int = 1  # how many different lines prove it
-    fix: FixSpec | None = None  # the first one whose `requires` holds
+    fixes: tuple[FixSpec, ...] = ()  # those whose `requires` holds, in the order of the file
 
     @property
     def title(self) -> str:

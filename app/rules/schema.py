@@ -105,7 +105,7 @@ class FixSpec(Part):
         texts += [value.closest for value in values if isinstance(value, Closest)]
         texts += [value.floor for value in values if isinstance(value, Floor)]
         keys = [*self.set, *self.rename, *self.adjust, *self.env_set, *(self.remove or ()), *(self.env_unset or ())]
-        return frozenset(texts + keys)
+        return frozenset([*texts, *keys, *self.loses])
 
 
 class Example(Part):

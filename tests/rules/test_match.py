@@ -14,7 +14,7 @@ from app.core.errors import RuleError
 from app.core.model import Hit, Hits, LogDigest
 from app.core.vocabulary import Engine, Phase
 from app.rules.load import RuleSet
-from app.rules.match import furthest_phase, match, match_preflight
+from app.rules.match import furthest_phase, holds, match, match_preflight
 from app.rules.scene import Scene
 from app.rules.schema import Rule
 from tests.rules.making import line, matched, raised, rule, ruleset, seen, traceback
@@ -82,7 +82,7 @@ def test_a_rule_that_covers_another_is_more_specific_than_one_with_many_conditio
     assert depth == {"sglang/covering": 1, "sglang/detailed": 0}
 
 
-def test_the_first_fix_whose_requirement_holds_is_meant() -> None:
+def test_the_fixes_whose_requirement_holds_are_meant() -> None:
     fixes = [
         {"safety": "safe", "set": {"--new": "1"}, "requires": {"version": ">=0.5.20"}},
         {"safety": "safe", "set": {"--old": "1"}, "requires": {"argv": {"lacks": "--old"}}},
@@ -90,11 +90,21 @@ def test_the_first_fix_whose_requirement_holds_is_meant() -> None:
     of = rule({"line": "^x"}, fix=fixes)
     argv = "python3 -m sglang.launch_server"
 
-    new = matched(of, line(1, "x"), argv=argv, version="0.5.23")
-    old = matched(of, line(1, "x"), argv=argv, version="0.5.9")
-    none = matched(of, line(1, "x"), argv=f"{argv} --old 2", version="0.5.9")
+    def offered(argv: str, version: str) -> list[dict[str, Any]]:
+        found = matched(of, line(1, "x"), argv=argv, version=version)
+        return [dict(spec.set) for spec in found.fixes] if found else []
 
-    assert [one and one.fix and dict(one.fix.set) for one in (new, old, none)] == [{"--new": "1"}, {"--old": "1"}, None]
+    assert offered(argv, "0.5.23") == [{"--new": "1"}, {"--old": "1"}]
+    assert offered(argv, "0.5.9") == [{"--old": "1"}]
+    assert offered(f"{argv} --old 2", "0.5.9") == []
+
+
+def test_a_condition_alone_is_asked_with_what_was_captured() -> None:
+    asked = rule({"capture": {"name": "gpus", "ge": 2}}).when
+
+    assert holds(asked, Scene(), {"gpus": "8"})
+    assert not holds(asked, Scene(), {"gpus": "1"})
+    assert not holds(asked, Scene(), {})
 
 
 def test_a_pattern_that_runs_out_of_time_is_reported_and_the_others_go_on() -> None:
