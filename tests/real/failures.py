@@ -109,10 +109,17 @@ FAILURES = (
     ),
     Failure(
         "bad-type",
-        (*SGLANG, *VLLM),
+        SGLANG,
         "invalid-argument-value",
-        r"error: argument --seed: invalid|error: argument --random-seed: invalid",
+        r"error: argument --random-seed: invalid int value: 'lucky'$",
         extra=("--random-seed", "lucky"),
+    ),
+    Failure(
+        "bad-type",
+        VLLM,
+        "invalid-argument-value",
+        r"error: argument --seed: invalid int value: 'lucky'$",
+        extra=("--seed", "lucky"),
     ),
     Failure(
         "missing-value",
