@@ -1,52 +1,83 @@
-"""From the bytes of a log to its digest: hits of all patterns, events, launches."""
+"""Digests files and standard input, also exports that have the newest line first."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import sys
+import tempfile
+from itertools import pairwise
 from pathlib import Path
+from typing import BinaryIO
 
+from app.core.errors import UsageError
 from app.core.model import LogDigest
+from app.logs.digester import LogDigester
+from app.logs.launch import Limits
 from app.logs.patterns import PatternSet
+from app.logs.prefix import parse_line
+from app.logs.reader import CHUNK, backwards, clean
 
+__all__ = ["Limits", "LogDigester", "digest_file", "digest_stream", "is_newest_first"]
 
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """How much of a log is kept; what lies beyond is counted only."""
-
-    hits_first: int = 50
-    hits_last: int = 50
-    events_first: int = 100
-    events_last: int = 200
-    event_lines: int = 400
-    usage_lines: int = 1500
-    line_characters: int = 64 * 1024
-    head: int = 40
-    tail: int = 40
-
-
-class LogDigester:
-    """Digests a log that comes in pieces; the digest does not depend on where the pieces were cut."""
-
-    def __init__(self, patterns: PatternSet, *, limits: Limits | None = None) -> None:
-        self._patterns = patterns
-        self._limits = limits or Limits()
-
-    def feed(self, data: bytes) -> None:
-        """Takes in the next bytes; a line is looked at when its end has come."""
-
-    def close(self) -> None:
-        """Says that no more bytes come: a last line without its end is looked at, open events end."""
-
-    def digest(self) -> LogDigest:
-        """What was seen so far; may be asked at any time and changes nothing."""
-        return LogDigest()
+_LOOKED_AT = 400  # lines at the beginning whose times tell the order
+_ENOUGH = 5  # lines with descending times that prove it
+_SPOOL = 64 * 1024 * 1024
 
 
 def digest_file(path: Path | str, patterns: PatternSet, *, limits: Limits | None = None) -> LogDigest:
     """Digests a whole file, or standard input for `-`; exports with the newest line first are turned round."""
+    if str(path) == "-":
+        return digest_stream(sys.stdin.buffer, patterns, limits=limits)
+    try:
+        with Path(path).open("rb") as stream:
+            return digest_stream(stream, patterns, limits=limits)
+    except OSError as error:
+        raise UsageError(
+            f"The log {path} can't be read: {error.strerror}.", mend="Name a readable file, or - for standard input."
+        ) from error
+
+
+def digest_stream(stream: BinaryIO, patterns: PatternSet, *, limits: Limits | None = None) -> LogDigest:
+    """Digests an open binary stream to its end."""
+    head = stream.read(CHUNK)
+    if is_newest_first(head):
+        with tempfile.SpooledTemporaryFile(_SPOOL) as copy:
+            copy.write(head)
+            while chunk := stream.read(CHUNK):
+                copy.write(chunk)
+            return _digest_backwards(copy, patterns, limits)  # type: ignore[arg-type]
     digester = LogDigester(patterns, limits=limits)
-    with Path(path).open("rb") as stream:
-        while chunk := stream.read(128 * 1024):
+    digester.feed(head)
+    del head
+    buffer = memoryview(bytearray(CHUNK))
+    readinto = getattr(stream, "readinto", None)
+    if readinto is None:
+        while chunk := stream.read(CHUNK):
             digester.feed(chunk)
+    else:
+        while size := readinto(buffer):
+            digester.feed(buffer[:size])
     digester.close()
     return digester.digest()
+
+
+def _digest_backwards(stream: BinaryIO, patterns: PatternSet, limits: Limits | None) -> LogDigest:
+    stream.seek(0)
+    lines, last = 0, b"\n"
+    while chunk := stream.read(CHUNK):
+        lines += chunk.count(b"\n")
+        last = chunk[-1:]
+    lines += last != b"\n"
+    digester = LogDigester(patterns, limits=limits, newest_first=lines)
+    for block in backwards(stream, stream.tell()):
+        digester.feed(block)
+    digester.close()
+    return digester.digest()
+
+
+def is_newest_first(head: bytes) -> bool:
+    """Whether the times at a file's beginning descend: such is what some log viewers export."""
+    lines = clean(head[: head.rfind(b"\n") + 1]).data.decode("utf-8", "replace").split("\n")[:_LOOKED_AT]
+    times = [time for line in lines if (time := parse_line(1, line[:500]).line.time) is not None]
+    falls = sum(later < earlier for earlier, later in pairwise(times))
+    rises = sum(later > earlier for earlier, later in pairwise(times))
+    return falls >= _ENOUGH and rises * 10 <= falls

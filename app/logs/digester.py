@@ -1,0 +1,248 @@
+"""From the bytes of a log to its digest: hits of all patterns, events, launches."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import deque
+from dataclasses import dataclass, field
+
+from app.core.model import LaunchSpan, LogDigest
+from app.logs.confirm import Confirmer
+from app.logs.kept import FirstAndLast, cut_line
+from app.logs.launch import Launch, Limits
+from app.logs.patterns import PatternSet
+from app.logs.prefix import Parsed, parse_line
+from app.logs.reader import LONG, Block, LineCutter, Piece
+
+_OVERLAP = 4096  # bytes of a long line that are scanned again with its next piece
+
+
+@dataclass(slots=True)
+class _LongLine:
+    """A segment that comes in pieces: its beginning, and the patterns that held so far."""
+
+    text: str
+    length: int = 0
+    overlap: bytes = b""
+    anchored: bool = False
+    groups: dict[int, dict[str, str | None]] = field(default_factory=dict)
+
+
+class LogDigester:
+    """Digests a log that comes in pieces; the digest does not depend on where the pieces were cut."""
+
+    def __init__(self, patterns: PatternSet, *, limits: Limits | None = None, newest_first: int | None = None) -> None:
+        """`newest_first` is the number of lines of a file that is fed from its last line to its first."""
+        self._patterns = patterns
+        self._limits = limits or Limits()
+        self._newest_first = newest_first
+        self._cutter = LineCutter()
+        self._confirmer = Confirmer(patterns)
+        self._anchor = len(patterns.patterns)
+        self._scanner = patterns.scanner
+        self._everywhere = patterns.everywhere
+        self._ordinal = 1  # of the current line in reading order
+        self._after_soft = False  # the current line has had a segment
+        self._tail: deque[tuple[int, bytes]] = deque(maxlen=self._limits.tail)
+        self._long: _LongLine | None = None
+        self._launch = Launch(1, self._limits)
+        self._earlier: FirstAndLast[LaunchSpan] = FirstAndLast(self._limits.earlier // 2, self._limits.earlier // 2)
+        self._closed = False
+
+    def feed(self, data: bytes | memoryview) -> None:
+        """Takes in the next bytes; a line is looked at when its end has come."""
+        for part in self._cutter.feed(data):
+            self._take(part)
+
+    def close(self) -> None:
+        """Says that no more bytes come: a last line without its end is looked at, open events end."""
+        if self._closed:
+            return
+        self._closed = True
+        for part in self._cutter.close():
+            self._take(part)
+        if self._after_soft:  # the log ends inside a progress bar
+            self._ordinal += 1
+            self._after_soft = False
+        self._launch.assembler.finish()
+
+    def digest(self) -> LogDigest:
+        """What was seen so far; may be asked at any time and changes nothing."""
+        tail = (self._line(ordinal, raw).line for ordinal, raw in self._tail if ordinal >= self._launch.first)
+        return LogDigest(
+            lines=self._ordinal - 1,
+            hits=self._launch.hits(),
+            events=self._launch.events(),
+            head=tuple(self._launch.head),
+            tail=tuple(tail),
+            earlier=tuple(self._earlier),
+            newest_first=self._newest_first is not None,
+            timeouts=dict(self._confirmer.timeouts),
+            suspended=tuple(self._confirmer.suspended),
+        )
+
+    def _number(self, ordinal: int) -> int:
+        return ordinal if self._newest_first is None else self._newest_first + 1 - ordinal
+
+    def _take(self, part: Block | Piece) -> None:
+        if isinstance(part, Piece):
+            self._piece(part)
+        else:
+            self._block(part)
+
+    def _block(self, block: Block) -> None:
+        data, soft = block.data, block.soft
+        found = self._scanner.scan(data)
+        index, count = 0, len(found)
+        at, size = 0, len(data)
+        cursor = _Cursor(data, soft)
+        while at < size:
+            if self._launch.assembler.busy or self._launch.wants_head or self._everywhere:
+                start = at
+            elif index < count:
+                start = data.rfind(b"\n", at, found[index][0]) + 1 or at
+            else:
+                break
+            stop = data.find(b"\n", start)
+            numbers = []
+            while index < count and found[index][0] <= stop:
+                numbers.append(found[index][1])
+                index += 1
+            self._segment(cursor, start, stop, numbers)
+            at = stop + 1
+        self._remember(cursor)
+
+    def _segment(self, cursor: _Cursor, start: int, stop: int, numbers: list[int]) -> None:
+        """Looks at one segment of a block; an empty one beside a carriage return is none."""
+        ordinal = self._ordinal + cursor.lines_before(start)
+        if start == stop and (cursor.is_soft(stop) or self._follows_soft(cursor, start)):
+            return
+        raw = cursor.data[start:stop]
+        text = raw.decode("utf-8", "replace")
+        self._look(ordinal, text, numbers)
+
+    def _follows_soft(self, cursor: _Cursor, start: int) -> bool:
+        return self._after_soft if start == 0 else cursor.is_soft(start - 1)
+
+    def _remember(self, cursor: _Cursor) -> None:
+        """Keeps the last segments of a block for `tail` and counts its lines."""
+        data = cursor.data
+        last = self._ordinal + cursor.lines_before(len(data))
+        kept: list[tuple[int, bytes]] = []
+        stop, ordinal = len(data) - 1, last
+        while stop >= 0 and len(kept) < self._limits.tail:
+            ordinal -= not cursor.is_soft(stop)
+            start = data.rfind(b"\n", 0, stop) + 1
+            hollow = start == stop and (cursor.is_soft(stop) or self._follows_soft(cursor, start))
+            if not hollow:
+                kept.append((ordinal, data[start : min(stop, start + self._limits.line_characters)]))
+            stop = start - 1
+        self._tail.extend(reversed(kept))
+        self._after_soft = cursor.is_soft(len(data) - 1)
+        self._ordinal = last
+
+    def _line(self, ordinal: int, raw: bytes) -> Parsed:
+        return parse_line(self._number(ordinal), raw.decode("utf-8", "replace"))
+
+    def _look(self, ordinal: int, text: str, numbers: list[int]) -> None:
+        """Looks at a segment that a filter held on, or that may belong to something open."""
+        if text.startswith("\ufeff"):
+            text = text[1:]
+        parsed = parse_line(self._number(ordinal), text)
+        found: dict[int, dict[str, str | None]] = {}
+        for number in dict.fromkeys((*numbers, *self._everywhere)):
+            if number != self._anchor and (groups := self._confirmer.groups(number, parsed.line.body)) is not None:
+                found[number] = groups
+        self._enter(ordinal, self._cut(parsed), found, anchored=self._anchor in numbers)
+
+    def _cut(self, parsed: Parsed) -> Parsed:
+        limit = self._limits.line_characters
+        if len(parsed.line.text) <= limit:
+            return parsed
+        return Parsed(cut_line(parsed.line, limit), parsed.stream, parsed.container, parsed.header)
+
+    def _enter(self, ordinal: int, parsed: Parsed, found: dict[int, dict[str, str | None]], *, anchored: bool) -> None:
+        """Notes the hits of a line in its launch and lets events have it."""
+        patterns = [self._patterns.patterns[number] for number in found]
+        boundaries = [pattern for pattern in patterns if pattern in self._patterns.boundaries]
+        ends = any(self._launch.ends_at_boundary(pattern, parsed) for pattern in boundaries)
+        if ends or (anchored and self._launch.ends_at_opening(parsed)):
+            self._end_launch(ordinal)
+        for pattern in boundaries:
+            self._launch.begin(pattern, parsed)
+        for pattern, groups in zip(patterns, found.values(), strict=True):
+            self._launch.add(pattern, parsed.line, groups)
+        if self._launch.wants_head:
+            self._launch.head.append(parsed.line)
+        if anchored or self._launch.assembler.busy:
+            self._launch.assembler.offer(parsed)
+
+    def _end_launch(self, ordinal: int) -> None:
+        if ordinal <= self._launch.first:
+            return
+        ends = sorted((self._number(self._launch.first), self._number(ordinal - 1)))
+        self._earlier.append(LaunchSpan(*ends))
+        self._launch = Launch(ordinal, self._limits)
+
+    def _piece(self, piece: Piece) -> None:
+        """Scans a part of a segment too long to be held; the segment itself is entered at its end."""
+        long = self._long
+        if long is None or piece.first:
+            long = self._long = _LongLine(piece.data[:LONG].decode("utf-8", "replace"))
+        data = long.overlap + piece.data.rstrip(b"\n")
+        self._scan_piece(long, data, is_first=piece.first)
+        long.overlap = data[-_OVERLAP:]
+        long.length += len(piece.data)
+        if not piece.last:
+            return
+        self._long = None
+        self._enter_long(long)
+        self._after_soft = piece.soft
+        self._ordinal += not piece.soft
+
+    def _scan_piece(self, long: _LongLine, data: bytes, *, is_first: bool) -> None:
+        body = parse_line(1, long.text).body if is_first else ""
+        for end, number in self._scanner.scan(data + b"\n"):
+            if number == self._anchor:
+                long.anchored |= is_first
+            elif number not in long.groups:
+                groups = self._confirmer.groups(number, body) if is_first else None
+                if groups is None and not is_first:
+                    near = data[max(end - 3 * _OVERLAP, 0) : end + 3 * _OVERLAP].decode("utf-8", "replace")
+                    groups = self._confirmer.groups(number, "\n" + near, 1)
+                if groups is not None:
+                    long.groups[number] = groups
+
+    def _enter_long(self, long: _LongLine) -> None:
+        parsed = parse_line(self._number(self._ordinal), long.text)
+        limit = self._limits.line_characters
+        self._tail.append((self._ordinal, long.text.encode("utf-8", "replace")[:limit]))
+        for number in self._everywhere:
+            if number not in long.groups and (groups := self._confirmer.groups(number, parsed.body)) is not None:
+                long.groups[number] = groups
+        self._enter(self._ordinal, self._cut(parsed), long.groups, anchored=long.anchored)
+
+
+class _Cursor:
+    """Counts lines in a block, going forward; only what is asked for is counted."""
+
+    def __init__(self, data: bytes, soft: tuple[int, ...]) -> None:
+        self.data = data
+        self._soft = soft
+        self._at = 0
+        self._lines = 0
+
+    def is_soft(self, at: int) -> bool:
+        if not self._soft:
+            return False
+        place = bisect_left(self._soft, at)
+        return place < len(self._soft) and self._soft[place] == at
+
+    def lines_before(self, at: int) -> int:
+        """How many lines end before an offset; offsets must not descend."""
+        if at > self._at:
+            self._lines += self.data.count(b"\n", self._at, at)
+            if self._soft:
+                self._lines -= bisect_left(self._soft, at) - bisect_left(self._soft, self._at)
+            self._at = at
+        return self._lines
