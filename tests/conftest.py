@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from app.core.model import Cause, Diagnosis, Exit, Fix, Line, Progress
+from app.core.vocabulary import Action, Category, Confidence, Engine, Origin, Outcome, Phase, Safety
 from app.store.store import Store
+
+Diagnosing = Callable[..., Diagnosis]
+Dying = Callable[..., tuple[int, int]]
 
 
 @pytest.fixture
@@ -37,3 +44,60 @@ def store(state: Path) -> Iterator[Store]:
     """An open store."""
     with Store.open(state) as opened:
         yield opened
+
+
+@pytest.fixture
+def diagnosed() -> Diagnosing:
+    """Makes a diagnosis with one cause."""
+
+    def make(fingerprint: str = "fp-1", category: Category = Category.MISSING_ARGUMENT) -> Diagnosis:
+        line = Line(number=12, text="AssertionError", body="AssertionError")
+        cause = Cause(
+            rule="sglang/steps-missing",
+            category=category,
+            title="EAGLE needs --speculative-num-steps",
+            explanation="The depth of the draft tree is not given.",
+            confidence=Confidence.HIGH,
+            line=line,
+            action=Action.CHANGE,
+            fix=Fix(set={"--speculative-num-steps": "3", "--bare": True}),
+            safety=Safety.SAFE,
+            command=("A=b", "python3", "-m", "sglang.launch_server", "--speculative-num-steps", "3"),
+        )
+        return Diagnosis(
+            outcome=Outcome.FAILED,
+            phase=Phase.LOADING,
+            engine=Engine.SGLANG,
+            origin=Origin.GIVEN,
+            causes=(cause,),
+            progress=Progress(Phase.LOADING, 67.0, "Loading: 67%"),
+            fingerprint=fingerprint,
+        )
+
+    return make
+
+
+@pytest.fixture
+def dies(store: Store, diagnosed: Diagnosing) -> Dying:
+    """Launches a server and lets it die; gives the launch's and the incident's id."""
+
+    def die(
+        command: tuple[str, ...] = ("serve",),
+        *,
+        server: str = "kimi",
+        fingerprint: str = "fp-1",
+        attempt_id: int | None = None,
+        category: Category = Category.MISSING_ARGUMENT,
+    ) -> tuple[int, int]:
+        launch = store.begin_launch(server, command, Engine.SGLANG, attempt_id=attempt_id)
+        return launch, store.record_death(launch, Exit(code=1), Phase.LOADING, diagnosed(fingerprint, category))
+
+    return die
+
+
+@pytest.fixture
+def sleeper() -> Iterator[subprocess.Popen[bytes]]:
+    """A real process that does nothing."""
+    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]) as process:
+        yield process
+        process.kill()

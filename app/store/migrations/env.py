@@ -2,8 +2,8 @@
 
 from alembic import context
 
-from app.store.models import SQLModel
+from app.store.models import ServerRow
 
 connection = context.config.attributes["connection"]
-context.configure(connection=connection, target_metadata=SQLModel.metadata, compare_type=True, transactional_ddl=True)
+context.configure(connection=connection, target_metadata=ServerRow.metadata, compare_type=True, transactional_ddl=True)
 context.run_migrations()
