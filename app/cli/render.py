@@ -228,7 +228,7 @@ def _difference(before: Sequence[str], after: Sequence[str], *, plain: bool) -> 
 def _append(text: Text, words: Sequence[str], style: str, marks: tuple[str, str]) -> None:
     if words:
         shown = neutralise(" ".join(shlex.quote(word) for word in words))
-        text.append((" " if text.plain else ""))
+        text.append(" " if text.plain else "")
         text.append(marks[0] + shown + marks[1], style=style)
 
 

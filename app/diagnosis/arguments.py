@@ -14,7 +14,7 @@ from app.core import nearness
 from app.core.equivalents import Equivalent, equivalent
 from app.core.model import Cause, Fix, Line
 from app.core.problems import ArgumentProblem, ProblemKind
-from app.core.vocabulary import Action, Category, Confidence, Engine, Safety
+from app.core.vocabulary import Category, Confidence, Engine, Safety
 from app.diagnosis.remedy import Bench, Remedy, clear_choice
 
 _RULES: Mapping[ProblemKind, tuple[str, Category]] = {
@@ -189,7 +189,9 @@ def _other_choice(problem: ArgumentProblem, bench: Bench) -> Step | None:
     # A slip in a word without digits can mean nothing else; a longer way off, a person looks at it.
     slip = nearness.distance((problem.value or "").lower(), choice.lower(), 2)
     safety = Safety.SAFE if slip <= 1 else Safety.MANUAL
-    return Step(Fix(set={bench.typed(problem.flag) or problem.flag: choice}), safety, f"{choice} is the choice so named")
+    return Step(
+        Fix(set={bench.typed(problem.flag) or problem.flag: choice}), safety, f"{choice} is the choice so named"
+    )
 
 
 def _bare(problem: ArgumentProblem) -> Step | None:
@@ -245,9 +247,7 @@ def _title(problems: Sequence[ArgumentProblem], program: str) -> str:
             return f"{one} is not allowed together with {', '.join(first.candidates) or 'another flag'}"
 
 
-def _explanation(
-    problems: Sequence[ArgumentProblem], steps: Sequence[Step | None], bench: Bench, program: str
-) -> str:
+def _explanation(problems: Sequence[ArgumentProblem], steps: Sequence[Step | None], bench: Bench, program: str) -> str:
     sentences = []
     for problem, step in zip(problems, steps, strict=True):
         if step is not None:

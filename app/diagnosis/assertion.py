@@ -67,7 +67,7 @@ def _cause(raised: Raised, event: Event, requirement: Requirement, bench: Bench)
     line = raised.line if raised.frames[-1].code_line is None or requirement.path else raised.frames[-1].code_line
     return Cause(
         rule=RULE,
-        category=_category(tested, missing),
+        category=_category(requirement, tested, missing),
         title=_title(tested, missing),
         explanation=_explanation(requirement, flags, missing, bench),
         confidence=Confidence.HIGH if requirement.path else Confidence.MEDIUM,
@@ -144,10 +144,12 @@ def _value_for(flag: str, bench: Bench) -> str | Literal[True] | None:
     return known.choices[0] if known is not None and len(known.choices) == 1 else None
 
 
-def _category(tested: Sequence[str], missing: Sequence[str]) -> Category:
+def _category(requirement: Requirement, tested: Sequence[str], missing: Sequence[str]) -> Category:
     if missing:
         return Category.MISSING_ARGUMENT
-    return Category.INCOMPATIBLE_ARGUMENTS if len(set(tested)) > 1 else Category.INVALID_ARGUMENT_VALUE
+    # What must not be given at all is refused because of something else that is given.
+    barred = any(check.kind == "is-none" for check in requirement.checks)
+    return Category.INCOMPATIBLE_ARGUMENTS if barred or len(set(tested)) > 1 else Category.INVALID_ARGUMENT_VALUE
 
 
 def _title(tested: Sequence[str], missing: Sequence[str]) -> str:
@@ -156,9 +158,7 @@ def _title(tested: Sequence[str], missing: Sequence[str]) -> str:
     return f"A check of {', '.join(dict.fromkeys(tested))} failed without a message"
 
 
-def _explanation(
-    requirement: Requirement, flags: Mapping[str, str], missing: Sequence[str], bench: Bench
-) -> str:
+def _explanation(requirement: Requirement, flags: Mapping[str, str], missing: Sequence[str], bench: Bench) -> str:
     part = "The condition" if requirement.path else "The part of the condition that the log shows"
     text = f"{part} that had to hold: {requirement.text}."
     if requirement.guards:

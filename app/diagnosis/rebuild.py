@@ -6,11 +6,10 @@ import ast
 import json
 from collections.abc import Iterable, Iterator, Mapping
 
-from app.core.errors import CommandError
 from app.core.command import Command
+from app.core.errors import CommandError
 from app.core.model import Line
 from app.core.redact import redact_words
-from app.core.vocabulary import Engine
 
 SGLANG_OBJECT = r"^server_args=ServerArgs\((?P<sglang_object>.*)"
 SGLANG_DICT = r"^server_args=\{(?P<sglang_dict>.*)"

@@ -12,6 +12,7 @@ import re
 import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Literal
 
@@ -152,7 +153,7 @@ def _requirement(path: list[ast.stmt], file: str, lineno: int) -> Requirement | 
 
 def _conditions(path: list[ast.stmt]) -> Iterator[tuple[ast.expr, bool]]:
     """The `if`s around a statement, and whether each held."""
-    for outer, inner in zip(path, path[1:], strict=False):
+    for outer, inner in pairwise(path):
         if isinstance(outer, (ast.If, ast.While)):
             yield outer.test, inner in outer.body
 

@@ -1,0 +1,55 @@
+"""The launch command that stands behind `--` on the command lines of `diagnose`, `check` and `run`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import click
+import typer
+from typer.core import TyperCommand
+
+from app.core.command import Command
+from app.core.errors import UsageError
+from app.core.vocabulary import Engine
+
+_KEY = "crashcart.launch"
+
+
+class TakesLaunchCommand(TyperCommand):
+    """A command whose words behind the first `--` are kept apart, untouched: they are another program's."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parses what stands before `--`."""
+        if "--" in args:
+            at = args.index("--")
+            ctx.meta[_KEY] = args[at + 1 :]
+            args = args[:at]
+        return super().parse_args(ctx, args)
+
+
+def launch_words(ctx: typer.Context) -> tuple[str, ...]:
+    """The words behind `--`; none when there is no `--`.
+
+    One quoted text is split as a shell splits it: people paste whole commands.
+    """
+    words: Sequence[str] = ctx.meta.get(_KEY, ())
+    if len(words) == 1 and any(char.isspace() for char in words[0].strip()):
+        return Command.from_string(words[0]).words()
+    return tuple(words)
+
+
+def launch_command(ctx: typer.Context, engine: Engine | None = None) -> Command | None:
+    """The launch command given, if one is."""
+    words = launch_words(ctx)
+    return Command.parse(words, engine=engine) if words else None
+
+
+def needed_launch_command(ctx: typer.Context, name: str, engine: Engine | None = None) -> Command:
+    """The launch command; a usage error with an example when there is none."""
+    command = launch_command(ctx, engine)
+    if command is None:
+        raise UsageError(
+            "There is no launch command.",
+            mend=f"Write it behind --, for example: crashcart {name} -- python3 -m sglang.launch_server --model-path M",
+        )
+    return command

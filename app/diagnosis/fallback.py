@@ -1,0 +1,174 @@
+"""What is said when no rule and no reader knows the cause: the best evidence, never a guess dressed as a cause."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from itertools import pairwise
+
+from app.core.model import Cause, Event, Exit, Line, LogDigest, Raised, Symptom
+from app.core.vocabulary import Action, Category, Confidence, Engine, Phase, Safety
+from app.diagnosis.ranking import depth
+from app.diagnosis.recognise import Places, Seen, interrupted
+
+_ASKED = ("SIGINT", "SIGTERM")
+_NEAR_THE_END = 60  # lines that a dying program still prints after what killed it
+_AT_THE_END = 5  # a serving one logs on: what did not end the log did not end the server
+
+# Exceptions that code raises to itself before it raises what it means.
+_INNER = ("KeyError", "AttributeError", "StopIteration", "Empty", "IndexError", "CancelledError")
+
+
+def asked_for(exit: Exit, seen: Seen) -> bool:
+    """Whether a person ended this server, as far as log and exit tell."""
+    return seen.stopped_at is not None or exit.signal in _ASKED
+
+
+def last_resort(
+    digest: LogDigest,
+    exit: Exit,
+    seen: Seen,
+    symptoms: Sequence[Symptom],
+    harmless: Collection[int],
+    engine: Engine | None,
+) -> tuple[Cause, Event | None] | None:
+    """The cause `unknown` or killed-by-signal, with the event that shows it; None when nothing failed.
+
+    `harmless` are numbers of lines known to be noise.
+    """
+    place = Places(digest)
+    killed = exit.signal is not None and exit.signal not in _ASKED
+    event = _first_failure(digest, seen, symptoms, harmless, engine)
+    if event is not None and not (exit.known or symptoms) and not _fatal(event, digest, seen, place):
+        event = None
+    if event is not None and killed and not symptoms and not _fatal(event, digest, seen, place):
+        event = None
+    if event is not None:
+        return _unknown(_root_line(event), event, exit), event
+    if symptoms:
+        return _unknown(symptoms[0].line, None, exit), None
+    if killed:
+        return _killed(exit, seen), None
+    if exit.code not in (None, 0):
+        error = _last_error(digest, harmless)
+        return _unknown(error.first if error else None, error, exit), error
+    return None
+
+
+def unasked_end(exit: Exit, seen: Seen) -> Cause | None:
+    """The end of a server that should have gone on: only supervision knows that nobody asked for it."""
+    if exit.signal is not None:
+        return _killed(exit, seen)
+    if exit.code is None:
+        return None
+    return Cause(
+        rule="any/clean-exit",
+        category=Category.UNKNOWN,
+        title="The server ended by itself without an error",
+        explanation=f"It ended with {exit} {_when(seen)}, and nobody asked it to. Its log shows no failure.",
+        confidence=Confidence.MEDIUM,
+        action=Action.RESTART,
+        safety=Safety.SAFE,
+        trusted=True,
+    )
+
+
+def _killed(exit: Exit, seen: Seen) -> Cause:
+    who = "the kernel's out-of-memory killer, a container's memory limit or a person"
+    why = {
+        "SIGKILL": f"Something outside did it: {who}. `dmesg` and the container's events tell which.",
+        "SIGSEGV": "It crashed in native code: a driver, a kernel or an extension.",
+        "SIGABRT": "It ended itself from native code after a failed check.",
+        "SIGBUS": "It touched memory that could not be provided: often /dev/shm or a disk is full, or a file shrank.",
+        "SIGILL": "It ran an instruction that this processor does not have: a build for another machine.",
+        "SIGTERM": "Something outside asked it to end.",
+        "SIGINT": "Something outside interrupted it.",
+    }.get(exit.signal or "", "The log does not say why.")
+    return Cause(
+        rule="any/killed-by-signal",
+        category=Category.KILLED_BY_SIGNAL,
+        title=f"The server was killed by {exit.signal} {_when(seen)}",
+        explanation=f"The process was killed by {exit.signal} {_when(seen)}, and its log shows no failure. {why}",
+        confidence=Confidence.MEDIUM,
+        action=Action.RESTART,
+        safety=Safety.SAFE,
+        trusted=True,
+    )
+
+
+def _when(seen: Seen) -> str:
+    if seen.phase is Phase.READY:
+        return "while it was serving"
+    percent = seen.progress.percent
+    return f"at {seen.phase}" + (f" {percent:.0f} %" if percent is not None else "")
+
+
+def _unknown(line: Line | None, event: Event | None, exit: Exit) -> Cause:
+    ended = f" It ended with {exit}." if exit.code is not None else f" It was {exit}." if exit.signal else ""
+    shown = "This line of the log is the nearest to it." if line is not None else "The log shows no error."
+    return Cause(
+        rule="any/unknown-failure",
+        category=Category.UNKNOWN,
+        title=_unknown_title(event),
+        explanation=f"No rule knows this failure. {shown}{ended}",
+        confidence=Confidence.LOW,
+        line=line,
+        rank=event.rank if event is not None else line.rank if line is not None else None,
+    )
+
+
+def _unknown_title(event: Event | None) -> str:
+    root = _root(event) if event is not None else None
+    return f"Failed for a reason that no rule knows: {root.name}" if root else "Failed for a reason that no rule knows"
+
+
+def _first_failure(
+    digest: LogDigest, seen: Seen, symptoms: Sequence[Symptom], harmless: Collection[int], engine: Engine | None
+) -> Event | None:
+    """The first traceback or native crash of the deepest process; rather one that is no known echo."""
+    place = Places(digest)
+    echoes = {symptom.line.number for symptom in symptoms if symptom.line is not None}
+    events = [event for event in digest.events if event.kind in ("traceback", "native", "usage")]
+    events = [event for event in events if not _is_harmless(event, seen, harmless, place)]
+    events.sort(key=lambda event: (_key_line(event).number in echoes, depth(event, None, engine), place(event.first)))
+    return events[0] if events else None
+
+
+def _is_harmless(event: Event, seen: Seen, harmless: Collection[int], place: Places) -> bool:
+    """Noise, a warning, or something that the server got over: it became ready afterwards."""
+    if interrupted(event) or event.first.number in harmless or _key_line(event).number in harmless:
+        return True
+    if (event.first.level or "").upper().startswith(("WARN", "INFO", "DEBUG")):
+        return True
+    after_stop = seen.stopped_at is not None and place(event.last) >= seen.stopped_at
+    return after_stop or (seen.ready_at is not None and place(event.last) < seen.ready_at)
+
+
+def _fatal(event: Event, digest: LogDigest, seen: Seen, place: Places) -> bool:
+    """Whether a log that says nothing of its end ends with this event."""
+    if seen.last_at is not None and seen.last_at > place(event.last):
+        return False
+    far = event.last.number if digest.newest_first else digest.lines - event.last.number
+    return far <= (_AT_THE_END if seen.phase is Phase.READY else _NEAR_THE_END)
+
+
+def _last_error(digest: LogDigest, harmless: Collection[int]) -> Event | None:
+    errors = [event for event in digest.events if event.kind == "error" and event.first.number not in harmless]
+    return errors[0] if errors else None
+
+
+def _root(event: Event) -> Raised | None:
+    """The exception that started it: the first of the chain, unless that is only a lookup that failed on the way."""
+    chain = event.chain
+    for raised, following in pairwise(chain):
+        if not (raised.name in _INNER and following.relation == "context"):
+            return raised
+    return chain[-1] if chain else None
+
+
+def _root_line(event: Event) -> Line:
+    root = _root(event)
+    return root.line if root is not None else event.last if event.kind == "usage" else event.first
+
+
+def _key_line(event: Event) -> Line:
+    return event.chain[-1].line if event.chain else event.first

@@ -1,0 +1,48 @@
+"""Which flags this very program takes: asked of the installed one, read in the log, or shipped for its version."""
+
+from __future__ import annotations
+
+from app.core.catalogue import FlagCatalogue
+from app.core.helptext import catalogue_from_help
+from app.core.model import LogDigest
+from app.core.shipped import nearest_shipped, shipped, shipped_catalogues
+from app.core.vocabulary import Engine
+
+
+def catalogue_of(
+    engine: Engine | None, version: str | None, digest: LogDigest, installed: FlagCatalogue | None
+) -> tuple[FlagCatalogue | None, bool]:
+    """The best catalogue known, and whether it is exact: what it does not list is refused for sure."""
+    if installed is not None:
+        return installed, installed.complete
+    if engine is None:
+        return None, False
+    printed = _printed(engine, digest)
+    if printed is not None:
+        known = _shipped_like(printed)
+        return (known, True) if known is not None else (printed, False)
+    nearest = nearest_shipped(engine, version)
+    return nearest, nearest is not None and version is not None and nearest.version == version
+
+
+def _printed(engine: Engine, digest: LogDigest) -> FlagCatalogue | None:
+    """The flags of the usage block in the log; it names one spelling of each."""
+    blocks = [event for event in digest.events if event.kind == "usage" and len(event.lines) > 2]
+    if not blocks or blocks[-1].truncated:
+        return None
+    found = catalogue_from_help(blocks[-1].text, engine, None, "log")
+    return found if len(found.flags) > 3 else None
+
+
+def _shipped_like(printed: FlagCatalogue) -> FlagCatalogue | None:
+    """The shipped version with just these flags: it knows their other spellings and types as well."""
+    names = {flag.name for flag in printed.flags} - {"-h", "--help"}
+    for version in reversed(shipped_catalogues().get(printed.engine, ())):
+        known = shipped(printed.engine, version)
+        spellings = set(known.spellings)
+        covered = all(
+            names & {*flag.spellings, flag.negation} for flag in known.flags if flag.name not in ("-h", "--help")
+        )
+        if names <= spellings and covered:
+            return known
+    return None
