@@ -10,7 +10,7 @@ ANCHORS: tuple[str, ...] = (
     r"Traceback \(most recent call last\)",
     r"File \"[^\"\n]+\", line \d",
     r"[Uu]sage: \S",
-    r"[Ee]rror: ",
+    r"[Ee]rror: |error while handling argument",
     r"\w(?:Error|Exception|Interrupt|Exit|Failure|Timeout|OutOfResources)(?:\(\w+\))?(?::|$)",
     r"ERROR|CRITICAL|FATAL",
     r"[Ff]atal (?:error|Python error)",

@@ -79,7 +79,8 @@ class Assembler:
 
     def would_begin(self, parsed: Parsed) -> Opening | None:
         """What a line opens, if no open event would take it as its own."""
-        return None if self._open else opening(parsed)
+        wanted = any(isinstance(builder, TracebackBuilder | UsageBuilder) for _, builder in self._open)
+        return None if wanted else opening(parsed)
 
     def _route(self, parsed: Parsed) -> list[Builder] | None:
         """None when an open event took the line; else the events that it ended."""

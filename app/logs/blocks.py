@@ -134,14 +134,21 @@ class ErrorBuilder(BlockBuilder):
 
     kind = "error"
     _room = 20
+    _gap = False  # a blank line with the record's header: the next ones are the same record
 
     def _own(self, parsed: Parsed) -> Answer:
         body = parsed.body
         same = parsed.header is not None and parsed.header == self.header and parsed.line.rank == self.rank
+        if same and not body.strip():
+            self._gap = True
+            return Answer.TAKE
         if self._kept.total > self._room or not body.strip() or begins_record(body):
             return Answer.END
         if same or parsed.header is None:
-            indented = body[0].isspace()
-            continued = indented or (parsed.header is None and self.header is not None and opening(parsed) is None)
+            continued = (
+                body[0].isspace()
+                or (same and self._gap)
+                or (parsed.header is None and self.header is not None and opening(parsed) is None)
+            )
             return Answer.TAKE if continued else Answer.END
         return Answer.END

@@ -21,7 +21,7 @@ _WRAPPERS = tuple(
         rf"(?P<time>{_ISO}) (?P<fd>stdout|stderr) [FP](?: |$)",  # kubectl CRI
         rf"(?P<time>{_ISO}) (?P<host>[\w.-]+) (?P<unit>[\w@./-]+(?:\[\d+\])?): ?",  # journald short-iso
         r"(?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d))(?: |$)",  # docker logs -t
-        rf"(?:{_LEVELS}|DEFAULT) (?P<time>\d{{4}}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z)(?: |$)",  # GCP
+        rf"(?P<gcp>{_LEVELS}|DEFAULT) (?P<time>\d{{4}}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z)(?: |$)",  # GCP
         r"(?P<time>[A-Z][a-z]{2} [ \d]?\d \d\d:\d\d:\d\d(?:\.\d+)?) (?P<host>[\w.-]+) "
         r"(?P<unit>[\w@./-]+(?:\[\d+\])?): ?",  # journald, syslog
         r"<\d{1,3}>1 (?P<time>\S+) (?P<host>\S+) (?P<unit>\S+) \S+ \S+ (?:-|\[[^\]]*\]) ?",  # RFC 5424
@@ -33,6 +33,7 @@ _WRAPPERS = tuple(
         r"\[default(?P<rank>\d+)\]: ?",  # torchrun
         r"\[\d+,(?P<rank>\d+)\]<(?:stdout|stderr)>: ?",  # mpirun
         r"\((?P<process>(?:[^()\s]+ )?(?:rank=\d+ )?pid=\d+(?:, [^()]*)?)\)(?: |$)",  # Ray, vLLM
+        r"\((?P<process>raylet|gcs_server|autoscaler[^()]*)(?:, [^()]*)?\)(?: |$)",  # Ray itself
         rf"(?P<container>(?!(?:{_LEVELS})\b)[A-Za-z0-9][\w.-]*) +\|(?: |$)",  # docker-compose
     )
 )
@@ -52,13 +53,15 @@ _HEADERS = tuple(
         # Python logging in its usual forms
         rf"(?P<time>{_ISO})\s(?P<level>{_LEVELS})\s(?P<place>[\w.-]+:\d+) -- ",  # Ray
         rf"(?P<time>{_ISO}) - (?P<place>[\w.-]+) - (?P<level>{_LEVELS}) - (?:[\w./-]+:\d+ - )?",
+        rf"(?P<level>{_LEVELS}) (?P<time>{_ISO}) [\w-]+ \d+ (?P<place>[\w.]+:\d+) - ",  # Ray Serve
         rf"(?P<time>{_ISO}) (?P<place>[\w.]+) (?:\d+ )?(?P<level>{_LEVELS}) +",
         rf"(?P<time>{_ISO}) \[?(?P<level>{_LEVELS})\]? +(?:(?P<place>[\w.:/-]+?): )?",
         rf"(?P<level>{_LEVELS}):(?P<place>[A-Za-z_][\w.]*):(?=\S)",
         # TGI under a wrapper that took the time: `ERROR text_generation_launcher: …`
         rf"(?P<level>{_LEVELS}) +(?P<place>[a-z_]+(?:::[a-z_]+)*): (?=\S)",
         # glog, torch
-        r"\[?(?P<level>[IWEF])\d{4} (?P<time>\d\d:\d\d:\d\d\.\d+) +(?:\d+ )?(?P<place>[^\]\s]+:\d+)\] ?",
+        r"\[?(?P<level>[IWEF])\d{4} (?P<time>\d\d:\d\d:\d\d\.\d+) +(?:\d+ )?(?P<place>[^\]\s]+:\d+)\] ?"
+        r"(?:\[\d+/\d+(?:_\d+)?\] )?",  # a compiled frame of torch dynamo
         # TensorRT-LLM
         r"\[(?P<time>\d\d/\d\d/\d{4}-\d\d:\d\d:\d\d)\] \[TRT(?:-LLM)?\] "
         r"(?:\[(?P<ranks>RANK \d+)\] )?\[(?P<level>[DVIWEF])\] ?",
@@ -157,6 +160,8 @@ class _Prefix:
         self.at = match.end()
         found = match.groupdict()
         self.time = self.time or found.get("time")
+        if found.get("gcp") and self.text[self.at :] == "{}":  # its export of an empty line
+            self.at = len(self.text)
         if container := found.get("container") or found.get("unit"):
             self.containers.append(container)
         if rank := found.get("rank"):

@@ -81,7 +81,8 @@ USAGE_END = re.compile(r"(?:[^\s'\"\[(][^'\"]{0,80}?: error: |Error: |error: )")
 _ERROR = re.compile(
     r"""
       (?:[Ee]rror|ERROR|FATAL|[Ff]atal|CRITICAL)(?:\s\S{1,40})?:\s | \[(?:ERROR|E|FATAL|CRITICAL|F)\]
-    | (?:ERROR|FATAL|CRITICAL)\b | [^'"]{1,80}:\serror:\s | .{0,120}\bexited\swith\scode\s[1-9]
+    | (?:ERROR|FATAL|CRITICAL)\b | error\swhile\shandling\sargument
+    | [^'"]{1,80}:\serror:\s | .{0,120}\bexited\swith\scode\s[1-9]
     | .{0,200}\bKilled(?:$|\s+\S*python|\sprocess) | .{0,80}[Oo]ut\sof\s[Mm]emory:\sKilled\sprocess | Killed\b
     | (?:\S+\s)?NCCL\s(?:WARN|ERROR) | [^'"]{0,60}CUDA\s(?:driver\s)?error | [^'"]{0,120}\bout\sof\smemory\b
     | (?:msg=.*)?\s?[^'"]{0,60}\b(?:level=ERROR|panic:)\s?
@@ -111,11 +112,13 @@ def opening(parsed: Parsed) -> Opening | None:
         return Opening.FRAMES
     if USAGE.match(body):
         return Opening.USAGE
-    if NATIVE.match(body):
+    if parsed.header is None and NATIVE.match(body):
         return Opening.NATIVE
     if (found := ARGPARSE.match(body)) and _ARGPARSE_TEXT.match(found["text"]):
         return Opening.ARGPARSE
-    if parsed.line.level in SEVERE or _ERROR.match(body) or is_named_error(body):
+    if parsed.line.level in SEVERE and body.strip():
+        return Opening.ERROR
+    if _ERROR.match(body) or is_named_error(body):
         return Opening.ERROR
     return None
 

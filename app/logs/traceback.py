@@ -55,6 +55,7 @@ class _Raised:
     type: str = ""
     first: str = ""
     line: Line | None = None
+    silent: bool = False  # the type stands alone: there is no message to continue
     more: list[tuple[Line, str]] = field(default_factory=list)  # further lines of the message
 
     def built(self) -> Raised | None:
@@ -88,6 +89,7 @@ class TracebackBuilder:
         self._dropped = False
         self._idle = 0
         self._message_room = _MESSAGE_LINES
+        self._quotes_code = False
         self._each: bool | None = None if first.header is not None else False  # whether each line has the header
         found = HEADER.match(first.body)
         self.headless = found is None
@@ -179,6 +181,7 @@ class TracebackBuilder:
             return self._code(parsed, raised, content)
         if found := exception(content):
             raised.type, raised.first, raised.line = found["type"], found["message"] or "", parsed.line
+            raised.silent = not content[found.end("type") :].strip()
             self._state, self._message_room = State.MESSAGE, _MESSAGE_LINES
             return self._keep(parsed)
         return Answer.PASS
@@ -210,18 +213,26 @@ class TracebackBuilder:
             if HEADER.match(content):
                 return self._keep(parsed)
             return self._frames(parsed, content)
-        if self._message_room <= 0 or (begins_record(content) and not self._each):
-            return Answer.END
-        if HEADER.match(content) or FRAME.match(content):
+        if not self._continues(content):
             return Answer.END
         if self._blanks:
             self._message_room = min(self._message_room, _MESSAGE_AFTER_BLANK)
             self._keep_blanks()
+        self._quotes_code = FRAME.match(content) is not None or (self._quotes_code and content[0].isspace())
         if not content[0].isspace() and not content.startswith("frame #"):
             self._message_room -= 1
         if len(self._chain[-1].more) < 200:
             self._chain[-1].more.append((parsed.line, content))
         return self._keep(parsed)
+
+    def _continues(self, content: str) -> bool:
+        """Whether a line may belong to the message."""
+        raised = self._chain[-1]
+        if self._message_room <= 0 or raised.silent or HEADER.match(content):
+            return False
+        if FRAME.match(content):  # "from user code:", then its frames
+            return self._quotes_code or (not self._blanks and (raised.more[-1][1] if raised.more else "").endswith(":"))
+        return self._each is True or not begins_record(content)
 
     def _nested(self, content: str) -> bool:
         """Frames straight behind an exception: Ray prints the remote traceback in the message, groups their parts."""
