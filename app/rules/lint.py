@@ -33,11 +33,10 @@ _ANYTHING = re.compile(r"(?:\.|\[\^?\\?[sSwWdD]\\?[sSwWdD]\])[*+]")
 
 
 def lint(ruleset: RuleSet, *, only: Collection[str] | None = None, judge: Judge | None = None) -> Iterator[RuleError]:
-    """Everything that is wrong with the rules, or with those named by `only`; with a broken pattern nothing is tried.
+    """What is wrong with valid rules, all or those named by `only`; invalid ones are in `ruleset.problems`.
 
-    With a judge the examples' corrected commands are compared, too.
+    With a judge the examples' corrected commands are compared, too. While a pattern is broken nothing is tried.
     """
-    yield from ruleset.problems
     rules = [rule for rule in ruleset.rules if only is None or rule.id in only]
     broken = False
     for rule in rules:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Annotated, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
@@ -192,3 +193,11 @@ class Rule(Part):
         """The captures that title, explanation and fix use."""
         texts = {self.title, self.explain}.union(*(spec.templates() for spec in self.fix))
         return frozenset().union(*map(names, texts))
+
+
+def json_schema() -> str:
+    """The JSON Schema of a rule file, as editors use it for completion and for marking mistakes."""
+    schema = Rule.model_json_schema()
+    schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
+    schema["title"] = "Crashcart rule"
+    return json.dumps(schema, indent=2, sort_keys=True) + "\n"
