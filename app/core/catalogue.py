@@ -26,18 +26,22 @@ CatalogueOrigin = Literal["installed", "log", "shipped"]
 
 @dataclass(frozen=True, slots=True)
 class Flag:
-    """One flag. `name` and `aliases` carry their dashes; `negation` is its `--no-...` spelling where there is one."""
+    """One flag. `name` and `aliases` carry their dashes; `negations` are its `--no-...` spellings."""
 
     name: str
     aliases: tuple[str, ...] = ()
     takes: Takes = "one"
     choices: tuple[str, ...] = ()
     type: str | None = None  # "int", "float", "json", "human-int"; None: any text
-    negation: str | None = None
+    negations: tuple[str, ...] = ()
     required: bool = False
     count: int | None = None  # exactly that many values, where the program says so
     group: str = ""
     help: str = ""
+
+    @property
+    def negation(self) -> str | None:
+        return self.negations[0] if self.negations else None
 
     @property
     def spellings(self) -> tuple[str, ...]:
@@ -73,15 +77,15 @@ class FlagCatalogue:
     underscores: bool = False  # `--a_b` is accepted for `--a-b`
     dotted: bool = False  # `--config.key value` fills a JSON flag
     complete: bool = True  # every flag is listed: a flag that is not is unknown for sure
-    positionals: int = 0  # how many words without a flag the program takes
+    attached: bool = True  # `--f=v` and `-f5` are accepted
     _resolved: dict[str, Resolution] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @cached_property
     def _spellings(self) -> Mapping[str, tuple[Flag, bool]]:
         table: dict[str, tuple[Flag, bool]] = {}
         for flag in self.flags:
-            if flag.negation:
-                table.setdefault(flag.negation, (flag, True))
+            for spelling in flag.negations:
+                table.setdefault(spelling, (flag, True))
             for spelling in flag.spellings:
                 table[spelling] = (flag, False)
         return table
@@ -165,7 +169,7 @@ class FlagCatalogue:
             "underscores": self.underscores,
             "dotted": self.dotted,
             "complete": self.complete,
-            "positionals": self.positionals,
+            "attached": self.attached,
         }
         lines = [json.dumps(_flag_data(flag), ensure_ascii=False) for flag in sorted(self.flags, key=lambda f: f.name)]
         return json.dumps(head)[:-1] + ', "flags": [\n' + ",\n".join(lines) + "\n]}\n"
@@ -187,7 +191,7 @@ _DEFAULTS: Mapping[str, Any] = {
     "takes": "one",
     "choices": (),
     "type": None,
-    "negation": None,
+    "negations": (),
     "required": False,
     "count": None,
     "group": "",
@@ -202,6 +206,6 @@ def _flag_data(flag: Flag) -> dict[str, Any]:
 
 def _flag_from(entry: Mapping[str, Any]) -> Flag:
     values: dict[str, Any] = dict(entry)
-    for name in ("aliases", "choices"):
+    for name in ("aliases", "choices", "negations"):
         values[name] = tuple(entry.get(name, ()))
     return Flag(**values)

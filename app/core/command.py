@@ -125,6 +125,11 @@ class Command:
         """The server's words that belong to no flag, subcommands left out."""
         return tuple(self._words[at] for at in self._reading.positionals)
 
+    @property
+    def positional_indexes(self) -> tuple[int, ...]:
+        """Where the positionals stand in `words()`."""
+        return self._reading.positionals
+
     def words(self) -> tuple[str, ...]:
         """The whole command, leading assignments first: what was parsed, byte for byte."""
         return self._words

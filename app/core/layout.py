@@ -39,7 +39,12 @@ _IMAGES: Mapping[str, Engine] = {
     "text-generation-inference": Engine.TGI,
     "llama.cpp": Engine.LLAMACPP,
 }
-_TAKES_MODEL_FIRST = {(Engine.VLLM, "serve"), (Engine.TENSORRT_LLM, ""), (Engine.LMDEPLOY, "api_server")}
+_TAKES_MODEL_FIRST = {
+    (Engine.VLLM, "serve"),
+    (Engine.SGLANG, "serve"),
+    (Engine.TENSORRT_LLM, ""),
+    (Engine.LMDEPLOY, "api_server"),
+}
 
 # Programs that start the rest of the line: the options of each that take a value, and its own words before the command.
 _WRAPPERS: Mapping[str, tuple[frozenset[str], int]] = {

@@ -84,7 +84,7 @@ def _read_flag(word: str, at: int, catalogue: FlagCatalogue | None) -> Occurrenc
     spelled, equals, inline = word.partition("=")
     joiner = "="
     found = catalogue.resolve(word if not equals else spelled) if catalogue else None
-    if catalogue and found and found.flag is None and not word.startswith("--") and catalogue.abbreviations:
+    if catalogue and found and found.flag is None and not word.startswith("--") and catalogue.attached:
         # `-O3`: a one-letter flag with its value attached
         short = catalogue.resolve(word[:2])
         if short.kind == "exact" and short.flag is not None and short.flag.takes != "none" and len(word) > 2:

@@ -50,7 +50,8 @@ def nearest_shipped(engine: Engine | None, version: str | None = None) -> FlagCa
 
 def version_key(version: str) -> tuple[int, ...]:
     """Numbers to order by: `0.5.9` < `0.5.23`; suffixes such as `+cpu`, `.post1` or `rc2` are left out."""
-    return tuple(int(part) for part in re.findall(r"\d+", re.split(r"[+]|\.?(?:post|dev|rc|a|b)\d", version)[0])[:4])
+    release = re.split(r"\+|(?<=\d)\.?(?:post|dev|rc|a|b)\d", version)[0]
+    return tuple(int(part) for part in re.findall(r"\d{1,9}", release)[:4])
 
 
 def _gap(low: tuple[int, ...], high: tuple[int, ...]) -> tuple[int, ...]:
