@@ -12,7 +12,7 @@ Order of the questions:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from app.core.command import Command
@@ -67,12 +67,12 @@ class Situation:
     phase: Phase = Phase.STARTING
     fingerprint: str | None = None
     allow: Safety = Safety.SAFE
-    limits: Limits = Limits()
+    limits: Limits = field(default_factory=Limits)
     attempts: tuple[AttemptView, ...] = ()  # of this incident, oldest first
     commands: tuple[tuple[str, ...], ...] = ()  # of this incident's launches, redacted, oldest first
     before: Before | None = None  # the launch before, when a change led from it to this one
     in_last_hour: int = 0  # attempts for this server, all incidents
-    record: FixRecord = FixRecord()  # of the first candidate's fix for this fingerprint
+    record: FixRecord = field(default_factory=FixRecord)  # of the first candidate's fix for this fingerprint
     jitter: float = 0.5  # 0 to 1, drawn by the caller
 
 
@@ -103,8 +103,8 @@ def plan(now: Situation) -> Plan:
         return Plan(Do.NOTHING, "mode off: nothing is done")
     if nodes := multi_node(now.command):
         return Plan(Do.NEEDS_HUMAN, f"a launch on {nodes} nodes is never started on one side alone")
-    if _made_worse(now):
-        return _roll_back(now)
+    if now.before is not None and _made_worse(now, now.before):
+        return _roll_back(now, now.before)
     return _choose(now, now.causes)
 
 
@@ -119,18 +119,17 @@ def _last_change(now: Situation) -> AttemptView | None:
     return done[-1] if done and done[-1].kind is AttemptKind.RELAUNCH else None
 
 
-def _made_worse(now: Situation) -> bool:
+def _made_worse(now: Situation, before: Before) -> bool:
     """The last change led to a death in an earlier phase, and not by a cause that any launch may meet."""
-    if now.before is None or _last_change(now) is None or now.phase.order >= now.before.phase.order:
+    if _last_change(now) is None or now.phase.order >= before.phase.order:
         return False
     return not (now.causes and now.causes[0].action is Action.RESTART)
 
 
-def _roll_back(now: Situation) -> Plan:
-    assert now.before is not None
-    died = f"the change made it die earlier ({now.phase} instead of {now.before.phase}) and is rolled back"
-    again = replace(now, command=now.before.command, phase=now.before.phase, before=None)
-    chosen = _choose(again, now.before.causes)
+def _roll_back(now: Situation, before: Before) -> Plan:
+    died = f"the change made it die earlier ({now.phase} instead of {before.phase}) and is rolled back"
+    again = replace(now, command=before.command, phase=before.phase, before=None)
+    chosen = _choose(again, before.causes)
     return replace(chosen, reason=f"{died}; {chosen.reason}", rolled_back=True)
 
 
@@ -157,7 +156,11 @@ def _next_command(now: Situation, base: Command, cause: Cause) -> Command | None
         return None
     if cause.fix in [attempt.fix for attempt in now.attempts if attempt.outcome is AttemptOutcome.FAILED]:
         return None
-    command = Command.parse(cause.command) if base is now.command else base.apply(cause.fix)
+    command = (
+        Command.parse(cause.command, now.command.catalogue, now.command.engine)
+        if base is now.command
+        else base.apply(cause.fix)
+    )
     return None if tuple(redact_words(command.words())) in _tried(now) else command
 
 

@@ -98,7 +98,7 @@ def _on_gpu(pids: Sequence[int], wait: float) -> list[int]:
     deadline = time.monotonic() + wait
     while True:
         answer = run_program(["nvidia-smi", "--query-compute-apps=pid", "--format=csv,noheader"], timeout=10)
-        listed = {int(word) for word in answer.output.split() if word.isdigit()}
+        listed = {int(word) for word in answer.stdout.split() if word.isdigit()}
         holding = sorted(listed.intersection(pids))
         if not holding or time.monotonic() > deadline:
             return holding

@@ -25,7 +25,7 @@ class Holder:
 
 def port_holder(port: int, host: str | None = None) -> Holder | None:
     """Who listens on `port`, or None when a server can have it."""
-    if port <= 0 or _can_bind(port, host or "0.0.0.0"):
+    if port <= 0 or _can_bind(port, host or ""):
         return None
     return listener(port) or Holder(port)
 
@@ -45,7 +45,9 @@ def listener(port: int) -> Holder | None:
 def _can_bind(port: int, host: str) -> bool:
     """Whether a server could bind here. Like servers do, with SO_REUSEADDR: TIME_WAIT is no obstacle."""
     try:
-        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
         with socket.socket(family, kind, protocol) as trial:
             trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             trial.bind(address)

@@ -1,0 +1,320 @@
+"""`run`: one server, launched, followed, and after a death brought back within the rules.
+
+Intake (this loop, up to the stored death) and acting (`app.service.acting`) meet only in the store.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from app.core.command import Command
+from app.core.errors import LaunchError, StoreError
+from app.core.model import Exit, Progress
+from app.core.vocabulary import Engine, Mode, Phase, ServerState
+from app.diagnosis.pipeline import Pipeline
+from app.service.acting import Actor, Next
+from app.service.following import Ended, Follower, Reports, Stop, Timings
+from app.service.intake import (
+    Death,
+    Kept,
+    keep_evidence,
+    mark_of,
+    note_start,
+    store_death,
+    with_hang,
+)
+from app.service.options import RunOptions, RunResult, Terminal
+from app.service.policy import Limits
+from app.service.preflight import Preflight
+from app.service.recovery import recover
+from app.store.store import Store
+from app.store.words import AttemptOutcome
+from app.supervise import guards
+from app.supervise.health import Health
+from app.supervise.ports import Holder, port_holder
+from app.supervise.process import Child, exists_program
+from app.supervise.tail import PassThrough, Tail
+
+
+@dataclass
+class Launch:
+    """A launch under way."""
+
+    id: int
+    command: Command
+    child: Child
+    follower: Follower
+    kept: Kept
+    attempt_id: int | None = None
+
+
+class Runner:
+    """Runs one server until a person stops it or nothing more may be done."""
+
+    def __init__(
+        self,
+        options: RunOptions,
+        store: Store,
+        pipeline: Pipeline,
+        terminal: Terminal,
+        *,
+        checker: Pipeline | None = None,
+        timings: Timings | None = None,
+        limits: Limits | None = None,
+    ) -> None:
+        """`pipeline` must answer at once; `checker` is for pre-flight, and may run an engine's `--help` for seconds."""
+        self.log = options.log or store.server_folder(options.name) / "log"
+        self.options = replace(options, log=self.log)
+        self.store = store
+        self.terminal = terminal
+        self.pipeline = pipeline
+        self.timings = timings or Timings()
+        self.stop = Stop()
+        self.checker = checker or pipeline
+        self.actor = Actor(self.options, store, self.checker, terminal, self.stop, limits or Limits())
+        self.engine = options.engine or options.command.engine or Engine.OTHER
+        self.command = options.command
+        self.incident: int | None = None
+        self.launches = 0
+        self._store_failed = False
+
+    async def run(self) -> RunResult:
+        """Runs to the end. LaunchError when the server can't be started at all."""
+        options = self.options
+        if not exists_program(options.command):
+            raise LaunchError(
+                f"The program {options.command.argv[0]!r} was not found.",
+                mend="Give its whole path, or activate the environment that it is installed in.",
+            )
+        words = options.command.words()
+        with self.store.lock_server(options.name, engine=self.engine, mode=options.mode, command=words):
+            with self._signals():
+                recover(self.options, self.store, self.pipeline, self.terminal)
+                exit_code = await self._launch_and_relaunch()
+            view = self.store.get_server(options.name)
+        self._last_words()
+        return RunResult(
+            server=options.name,
+            exit_code=exit_code,
+            state=view.state if view else ServerState.EXITED,
+            incident=self.incident,
+            launches=self.launches,
+            command=(self.actor.suggestion or self.command).words(),
+            changed=(self.actor.suggestion or self.command).words() != words,
+        )
+
+    async def _launch_and_relaunch(self) -> int:
+        next_launch = await self.actor.take_up(self.command)
+        if next_launch is None and self.options.preflight:
+            check = Preflight(self.options, self.store, self.checker, self.actor)
+            go, next_launch = await check.passed(self.command, self.engine)
+            self.incident = check.incident or self.incident
+            if not go:
+                return 130 if self.stop.asked.is_set() else 1
+        self.command = next_launch.command if next_launch else self.command
+        await self._ground_clear()
+        while True:
+            self.command = next_launch.command if next_launch else self.command
+            launch = await self._start(self.command, next_launch)
+            ended = await launch.follower.until_ended()
+            if ended.how == "asked":
+                return await self._stopped(launch)
+            death = await self._died(launch, ended)
+            next_launch = await self.actor.act(death)
+            if next_launch is None:
+                return death.exit.shell_code or 1
+
+    # -- before the first start
+
+    async def _ground_clear(self) -> None:
+        """The guards of the first launch. A port that is taken would cost a whole model load to find out."""
+        room = guards.disk_room(self.store.state)
+        if not room.ok:
+            raise LaunchError(f"There is {room.text}.", mend="Free some space, or choose a folder with --state DIR.")
+        if not self.options.preflight or self.options.mode is Mode.OFF:
+            return
+        free = await guards.port_free(self.command.port, self.command.host)
+        if not free.ok:
+            raise LaunchError(
+                f"The server can't have its port: {free.text}.",
+                mend="End that process, or choose another --port. --no-preflight starts it all the same.",
+            )
+
+    # -- one launch
+
+    async def _start(self, command: Command, chosen: Next | None) -> Launch:
+        log = self.log
+        attempt = chosen.attempt_id if chosen else None
+        stranger = port_holder(command.port, command.host) if command.port else None
+        launch_id = self.store.begin_launch(
+            self.options.name,
+            command.words(),
+            self.engine,
+            self.options.mode,
+            attempt_id=attempt,
+            log_path=log,
+            health_url=self.options.health,
+        )
+        try:
+            kept = Kept(log, log.stat().st_size if log.exists() else 0)
+            note_start(self.store, self.options.name, launch_id, kept)
+            child = Child.start(command, log=log, mark=mark_of(self.store, launch_id))
+        except (OSError, LaunchError) as error:
+            self._could_not_start(launch_id, attempt, str(error))
+            if isinstance(error, LaunchError):
+                raise
+            raise LaunchError(f"The log {log} can't be written: {error}.", mend="Choose another with --log.") from error
+        self.store.launch_started(launch_id, child.pid, child.pid, log)
+        self.launches += 1
+        self.actor.group = child.group
+        follower = self._follower(launch_id, command, child, kept, stranger)
+        return Launch(launch_id, command, child, follower, kept, attempt)
+
+    def _could_not_start(self, launch_id: int, attempt: int | None, text: str) -> None:
+        self.store.launch_ended(launch_id, Exit(), Phase.STARTING, asked=False, evidence=text)
+        if attempt is not None:
+            self.store.end_attempt(attempt, AttemptOutcome.FAILED, text)
+
+    def _follower(
+        self, launch_id: int, command: Command, child: Child, kept: Kept, stranger: Holder | None
+    ) -> Follower:
+        health = Health(self.options.health, self.timings.answer_wait) if self.options.health else None
+        return Follower(
+            child=child,
+            session=self.pipeline.session(engine=self.options.engine, command=command),
+            tail=Tail(kept.log, kept.start),
+            reports=Reports(self._on_state, self._on_ready, lambda text: self._on_settled(launch_id, command, text)),
+            stop=self.stop,
+            timings=self.timings,
+            health=health,
+            passing=PassThrough(kept.log, kept.start, self.terminal.pass_on),
+            stranger=stranger,
+            may_end=self.options.mode is not Mode.OFF,
+            start=kept.start,
+        )
+
+    async def _close(self, launch: Launch) -> None:
+        follower = launch.follower
+        follower.session.close()
+        if follower.health is not None:
+            await follower.health.close()
+        if follower.passing is not None:
+            await asyncio.to_thread(follower.passing.close)
+        follower.tail.close()
+
+    async def _stopped(self, launch: Launch) -> int:
+        """A person's stop always wins: nothing is planned after it."""
+        follower = launch.follower
+        exit = await launch.child.end(self.timings.end_grace, hurry=self.stop.hurry)
+        await follower.last_words()
+        if launch.attempt_id is not None and not follower.settled and self.incident is not None:
+            self.store.needs_human(
+                self.incident, "a person stopped the server before it was known whether the fix held"
+            )
+        self.store.launch_ended(launch.id, exit, follower.phase, asked=True)
+        await self._close(launch)
+        self.terminal.say(f"stopped ({exit})")
+        return 0 if follower.was_ready else exit.shell_code or 1
+
+    async def _died(self, launch: Launch, ended: Ended) -> Death:
+        """From an end that nobody asked for to the stored incident. Only then the rest is cleared away."""
+        follower = launch.follower
+        if ended.how == "doomed":
+            self.terminal.say(f"hung: {ended.evidence}; its processes are ended")
+            diagnosis = with_hang(follower.session.diagnose(Exit()), ended.evidence)
+            exit = await launch.child.end(self.timings.end_grace, hurry=self.stop.hurry)
+        else:
+            exit = await launch.child.wait()
+            follower.session.close()
+            diagnosis = follower.session.diagnose(exit, expected_running=True)
+        phase = follower.phase
+        death = store_death(self.store, launch.id, launch.command, exit, phase, diagnosis, self.options.mode)
+        self.incident = death.incident_id
+        kept = Kept(launch.kept.log, follower.start)
+        end = follower.tail.offset
+        await self._close(launch)
+        self.terminal.say(f"{exit} while {phase}: incident {death.incident_id}")
+        left = await launch.child.group.end(self.timings.leftover_grace, hurry=self.stop.hurry)
+        if left:
+            self.terminal.say(f"still alive: {', '.join(map(str, left))}")
+        keep_evidence(self.store, death, kept, end)
+        self._tell_regression(death)
+        return death
+
+    def _tell_regression(self, death: Death) -> None:
+        incident = self.store.incident(death.incident_id)
+        held = [attempt for attempt in incident.attempts if attempt.outcome is AttemptOutcome.HELD]
+        if incident.regressed and held:
+            text = f"regression: the fix of {held[-1].rule} had held, and the server died again"
+            self.store.add_transition(self.options.name, "regressed", text, incident_id=incident.id)
+            self.terminal.say(text)
+
+    # -- what the follower reports
+
+    def _on_state(self, state: ServerState, evidence: str, progress: Progress) -> None:
+        with self._store_may_fail():
+            self.store.set_state(self.options.name, state, evidence, progress)
+
+    def _on_ready(self, evidence: str) -> None:
+        self.terminal.say(f"ready: {evidence}")
+        with self._store_may_fail():
+            open_incident = self.store.unresolved_incident(self.options.name)
+            if open_incident is not None:
+                self.incident = open_incident.id
+                self.store.verifying(
+                    open_incident.id, f"ready: {evidence}; it must stay so for {self.timings.settle:g} s"
+                )
+
+    def _on_settled(self, launch_id: int, command: Command, evidence: str) -> None:
+        text = f"ready and stayed so for {self.timings.settle:g} s: {evidence}"
+        with self._store_may_fail():
+            resolved = self.store.settled(launch_id, text)
+            if resolved is not None:
+                self.terminal.say(f"incident {resolved} is resolved: {text}")
+                if command.words() != self.options.command.words():
+                    self.terminal.show_command("The command that works", command)
+
+    @contextlib.contextmanager
+    def _store_may_fail(self) -> Iterator[None]:
+        """A server that serves must not be given up because its state can't be written just now."""
+        try:
+            yield
+            self._store_failed = False
+        except StoreError as error:
+            if not self._store_failed:
+                self.terminal.say(f"{error} The server goes on.")
+            self._store_failed = True
+
+    # -- signals and the end
+
+    @contextlib.contextmanager
+    def _signals(self) -> Iterator[None]:
+        """Ctrl-C and SIGTERM ask for an end, twice at once. A closed terminal (SIGHUP) ends nothing."""
+        loop = asyncio.get_running_loop()
+        wanted = {signal.SIGINT: self._on_stop, signal.SIGTERM: self._on_stop, signal.SIGHUP: _ignore}
+        for number, handler in wanted.items():
+            loop.add_signal_handler(number, handler)
+        try:
+            yield
+        finally:
+            for number in wanted:
+                loop.remove_signal_handler(number)
+
+    def _on_stop(self) -> None:
+        self.terminal.say("killing it at once" if self.stop.asked.is_set() else "stopping (once more kills at once)")
+        self.stop.ask()
+
+    def _last_words(self) -> None:
+        suggestion = self.actor.suggestion
+        if suggestion is not None:
+            self.terminal.show_command("Corrected command", suggestion)
+        if self.incident is not None:
+            self.terminal.say(f"incident {self.incident}: crashcart incidents show {self.incident}")
+
+
+def _ignore() -> None:
+    """Nothing: being called at all replaces the default of dying."""
