@@ -49,6 +49,7 @@ def _keep(server: RealServer, failure: Failure, ended: Ended, folder: Path) -> P
         "argv": argv,
         "env": env,
         "exit_code": ended.exit_code,
+        "phase": failure.phase,
         "category": failure.category,
         "line": _proof(failure, text),
         "command": failure.corrected(words) if failure.correctable else None,

@@ -19,7 +19,7 @@ EAGLE = ("--speculative-algorithm", "EAGLE3")
 
 @dataclass(frozen=True)
 class Failure:
-    """`extra` is typed behind the healthy command; `renamed` and `appended` make the corrected one of it."""
+    """`extra` is typed behind the healthy command; `renamed` (flags or values) and `appended` correct it."""
 
     name: str
     servers: tuple[str, ...]
@@ -34,6 +34,7 @@ class Failure:
     port_taken: bool = False
     stop_at: str | None = None  # a regex: when the log shows it, the server is killed
     stop_with: signal.Signals = signal.SIGKILL
+    phase: str = "starting"  # how far the launch came
 
     @property
     def correctable(self) -> bool:
@@ -99,6 +100,7 @@ FAILURES = (
         "invalid-argument-value",
         r"error: argument --attention-backend: invalid choice: 'flashinferr'",
         extra=("--attention-backend", "flashinferr"),
+        renamed={"flashinferr": "flashinfer"},
     ),
     Failure(
         "bad-choice",
@@ -164,6 +166,7 @@ FAILURES = (
         r"SafetensorError: Error while deserializing header: incomplete metadata, file not fully covered",
         shards=3,
         truncated=True,
+        phase="loading",
     ),
     Failure(
         "port-in-use",
@@ -172,6 +175,7 @@ FAILURES = (
         r"\[Errno 98\] error while attempting to bind on address",
         port_taken=True,
         stop_at=r"\[Errno 98\]",
+        phase="loading",
     ),
     Failure("port-in-use", VLLM, "port-in-use", r"OSError: \[Errno 98\] Address already in use", port_taken=True),
     Failure(
@@ -182,6 +186,7 @@ FAILURES = (
         shards=2000,
         layers=230,
         stop_at=r"[1-9]\d?% Completed",
+        phase="loading",
     ),
 )
 

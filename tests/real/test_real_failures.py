@@ -24,6 +24,7 @@ def test_a_real_failure_is_diagnosed_with_its_line_and_command(
     ended = fail(server, failure, tmp_path)
     code = [] if ended.exit_code is None else ["--exit-code", str(ended.exit_code)]
     diagnosis = crashcart.json("diagnose", str(ended.log), *code, "--", *ended.words)
+    assert diagnosis["phase"] == failure.phase
     cause = diagnosis["causes"][0]
     assert cause["category"] == failure.category
     assert failure.category == "killed-by-signal" or failure.proven_by(cause["line"]["text"])
