@@ -8,7 +8,7 @@ from app.core.command import Command
 from app.core.model import Frame, Line
 from app.diagnosis.source import Requirement, launch_prefixes, read_requirement, requirement_of_code
 
-MODULE = '''\
+MODULE = """\
 class ServerArgs:
     def check(self):
         if not self.adaptive and self.speculative_num_steps is None:
@@ -25,7 +25,7 @@ class ServerArgs:
             pass
         finally:
             assert cfg.draft is not None or self.topk > 2
-'''
+"""
 
 
 @pytest.fixture

@@ -1,0 +1,128 @@
+from __future__ import annotations
+
+import pytest
+
+from app.core.command import Command
+from app.core.model import Cause
+from app.core.problems import ArgumentProblem, ProblemKind
+from app.core.shipped import shipped
+from app.core.vocabulary import Category, Engine, Safety
+from app.diagnosis.arguments import causes_of
+from app.diagnosis.remedy import Bench
+
+SGLANG = shipped(Engine.SGLANG, "0.5.9")
+VLLM = shipped(Engine.VLLM, "0.32.0")
+
+
+def sglang(*arguments: str) -> Bench:
+    words = ("python3", "-m", "sglang.launch_server", "--model-path", "m", *arguments)
+    return Bench(Command.parse(words, SGLANG), SGLANG, True)
+
+
+def vllm(*arguments: str) -> Bench:
+    return Bench(Command.parse(("vllm", "serve", "m", *arguments), VLLM), VLLM, True)
+
+
+def only(bench: Bench, *problems: ArgumentProblem) -> Cause:
+    [cause] = causes_of(problems, bench, engine=Engine.SGLANG, version="0.5.9", line=None)
+    return cause
+
+
+def changed(cause: Cause, skip: int = 5) -> tuple[str, ...]:
+    assert cause.command is not None
+    return cause.command[skip:]
+
+
+def test_another_projects_name_of_the_same_thing_becomes_this_ones() -> None:
+    bench = sglang("--num-speculative-tokens", "16")
+    cause = only(bench, ArgumentProblem("unknown", "--num-speculative-tokens", "16"))
+    assert changed(cause) == ("--speculative-num-draft-tokens", "16")
+    assert (cause.rule, cause.safety) == ("any/unknown-argument", Safety.SAFE)
+
+
+def test_a_slip_of_the_finger_is_mended() -> None:
+    cause = only(sglang("--context-lenght=8"), ArgumentProblem("unknown", "--context-lenght", "8"))
+    assert changed(cause) == ("--context-length=8",)
+
+
+def test_several_unknown_flags_are_mended_at_once() -> None:
+    bench = sglang("--max-model-len", "4096", "--max-num-seqs", "8")
+    cause = only(
+        bench, ArgumentProblem("unknown", "--max-model-len", "4096"), ArgumentProblem("unknown", "--max-num-seqs", "8")
+    )
+    assert changed(cause) == ("--context-length", "4096", "--max-running-requests", "8")
+
+
+def test_a_near_meaning_is_not_safe_and_says_what_is_lost() -> None:
+    bench = sglang("--gpu-memory-utilization", "0.9")
+    cause = only(bench, ArgumentProblem("unknown", "--gpu-memory-utilization", "0.9"))
+    assert changed(cause) == ("--mem-fraction-static", "0.9")
+    assert cause.safety is not Safety.SAFE
+    assert cause.loses
+
+
+def test_a_flag_that_nothing_stands_for_is_named_without_a_fix() -> None:
+    cause = only(sglang("--wibble"), ArgumentProblem("unknown", "--wibble"))
+    assert (cause.category, cause.fix, cause.command) == (Category.UNKNOWN_ARGUMENT, None, None)
+
+
+def test_when_one_of_several_flags_is_beyond_help_no_command_is_offered() -> None:
+    bench = sglang("--max-model-len", "4096", "--wibble")
+    cause = only(bench, ArgumentProblem("unknown", "--max-model-len", "4096"), ArgumentProblem("unknown", "--wibble"))
+    assert cause.command is None
+
+
+def test_what_is_given_under_its_right_name_too_is_not_written_twice() -> None:
+    bench = sglang("--max-model-len", "4096", "--context-length", "8192")
+    cause = only(bench, ArgumentProblem("unknown", "--max-model-len", "4096"))
+    assert changed(cause) == ("--context-length", "8192")
+    assert cause.safety is Safety.MANUAL
+
+
+def test_a_value_that_moved_into_a_json_flag_is_put_there() -> None:
+    bench = vllm("--num-speculative-tokens", "5")
+    cause = only(bench, ArgumentProblem("unknown", "--num-speculative-tokens", "5"))
+    assert changed(cause, 3) == ("--speculative-config", '{"num_speculative_tokens": 5}')
+
+
+def test_it_joins_what_the_json_flag_holds_already() -> None:
+    bench = vllm("--num-speculative-tokens", "5", "--speculative-config", '{"method": "ngram"}')
+    cause = only(bench, ArgumentProblem("unknown", "--num-speculative-tokens", "5"))
+    assert changed(cause, 3) == ("--speculative-config", '{"method": "ngram", "num_speculative_tokens": 5}')
+
+
+def test_a_choice_in_other_letters_is_mended() -> None:
+    bench = sglang("--attention-backend", "Triton")
+    problem = ArgumentProblem("bad-choice", "--attention-backend", "Triton", choices=("triton", "fa3"))
+    cause = only(bench, problem)
+    assert changed(cause) == ("--attention-backend", "triton")
+    assert cause.safety is Safety.SAFE
+
+
+@pytest.mark.parametrize(
+    ("kind", "rule", "category"),
+    [
+        ("ambiguous", "any/ambiguous-argument", Category.UNKNOWN_ARGUMENT),
+        ("missing-value", "any/argument-value-missing", Category.MISSING_ARGUMENT),
+        ("bad-choice", "any/argument-bad-choice", Category.INVALID_ARGUMENT_VALUE),
+        ("bad-type", "any/argument-bad-type", Category.INVALID_ARGUMENT_VALUE),
+        ("required", "any/required-argument-missing", Category.MISSING_ARGUMENT),
+        ("conflict", "any/conflicting-arguments", Category.INCOMPATIBLE_ARGUMENTS),
+    ],
+)
+def test_what_was_meant_is_never_guessed(kind: ProblemKind, rule: str, category: Category) -> None:
+    cause = only(sglang(), ArgumentProblem(kind, "--port", "x", candidates=("--a", "--b"), choices=("one", "two")))
+    assert (cause.rule, cause.category, cause.fix) == (rule, category, None)
+
+
+def test_the_other_mistakes_in_a_command_are_mended_along() -> None:
+    bench = sglang("--max-model-len", "4096", "--num-speculative-tokens", "16")
+    cause = only(bench, ArgumentProblem("unknown", "--max-model-len", "4096"))
+    assert changed(cause) == ("--context-length", "4096", "--speculative-num-draft-tokens", "16")
+    assert cause.safety is Safety.SAFE
+
+
+def test_a_command_with_another_mistake_that_cannot_be_mended_is_not_safe() -> None:
+    bench = sglang("--max-model-len", "4096", "--wibble", "1")
+    cause = only(bench, ArgumentProblem("unknown", "--max-model-len", "4096"))
+    assert cause.safety is Safety.MANUAL
