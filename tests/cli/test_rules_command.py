@@ -1,0 +1,173 @@
+"""`crashcart rules` as a person or a script runs it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from app.cli.main import build_app
+from app.core.errors import UsageError
+from tests.rules.making import CAUSE, write
+
+GOOD: dict[str, Any] = {
+    **CAUSE,
+    "when": {"line": "^flux capacitor: out of plutonium"},
+    "examples": [
+        {"text": "flux capacitor: out of plutonium\n", "line": 1},
+        {"text": "flux capacitor: charged\n", "match": False},
+    ],
+}
+
+
+def run(*words: str) -> Result:
+    result = CliRunner().invoke(build_app(["rules"]), ["rules", *words])
+    if isinstance(result.exception, UsageError):
+        raise result.exception
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.output
+    return result
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Path:
+    write(tmp_path, "sglang/flux", **GOOD)
+    return tmp_path
+
+
+def test_list_prints_a_line_a_rule_in_a_pipe(site: Path) -> None:
+    lines = run("list", "--rules", str(site)).stdout.splitlines()
+
+    assert "sglang/flux\tcause\tscheduler-crash\texperimental\t\tIt broke" in lines
+
+
+def test_list_of_an_engine_leaves_out_the_others(site: Path) -> None:
+    listed = json.loads(run("list", "--rules", str(site), "--engine", "vllm", "--json").stdout)
+
+    assert "any/port-in-use" in {rule["id"] for rule in listed}
+    assert not [rule["id"] for rule in listed if rule["id"].startswith("sglang/")]
+
+
+def test_list_as_json_tells_the_main_facts(site: Path) -> None:
+    listed = json.loads(run("list", "--rules", str(site), "--json").stdout)
+
+    assert next(rule for rule in listed if rule["id"] == "sglang/flux") == {
+        "id": "sglang/flux",
+        "title": "It broke",
+        "role": "cause",
+        "category": "scheduler-crash",
+        "status": "experimental",
+        "confidence": "medium",
+        "engines": {},
+        "preflight": False,
+        "safety": [],
+        "covers": [],
+        "path": str(site / "sglang" / "flux.yaml"),
+    }
+
+
+def test_show_tells_what_a_rule_asks_and_where_it_lives(site: Path) -> None:
+    shown = run("show", "sglang/flux", "--rules", str(site)).stdout
+
+    assert "line: ^flux capacitor: out of plutonium" in shown or "regex: ^flux capacitor: out of plutonium" in shown
+    assert str(site / "sglang" / "flux.yaml") in shown
+
+
+def test_show_as_json_is_the_rule(site: Path) -> None:
+    shown = json.loads(run("show", "sglang/flux", "--rules", str(site), "--json").stdout)
+
+    assert shown["when"] == {"line": {"regex": "^flux capacitor: out of plutonium"}}
+
+
+def test_an_unknown_rule_is_a_usage_error_with_the_nearest_names(site: Path) -> None:
+    with pytest.raises(UsageError) as caught:
+        run("show", "sglang/flx", "--rules", str(site))
+
+    assert "sglang/flux" in (caught.value.mend or "")
+
+
+def test_test_prints_a_line_an_example(site: Path) -> None:
+    result = run("test", "sglang/flux", "--rules", str(site))
+
+    assert result.stdout.splitlines() == [
+        "ok   sglang/flux [1] its text: matches",
+        "ok   sglang/flux [2] its text: does not match",
+        "2 examples of 1 rule, 0 failed",
+    ]
+    assert result.exit_code == 0
+
+
+def test_test_takes_a_file(site: Path) -> None:
+    assert run("test", str(site / "sglang" / "flux.yaml")).stdout.endswith("2 examples of 1 rule, 0 failed\n")
+
+
+def test_test_exits_with_1_when_an_example_fails(site: Path) -> None:
+    wrong = [{**GOOD["examples"][0], "line": 3}, GOOD["examples"][1]]
+    path = write(site, "sglang/flux", **{**GOOD, "examples": wrong})
+
+    result = run("test", str(path))
+
+    assert result.exit_code == 1
+    assert result.stdout.splitlines()[:2] == [
+        "FAIL sglang/flux [1] its text",
+        "     is proven by line 1, not by line 3",
+    ]
+
+
+def test_test_of_an_invalid_file_says_why(site: Path) -> None:
+    path = write(site, "sglang/flux", **{**GOOD, "titel": "x"})
+
+    result = run("test", str(path))
+
+    assert result.exit_code == 1
+    assert "titel: there is no such field" in result.stderr
+
+
+def test_lint_of_a_sound_file_exits_with_0(site: Path) -> None:
+    result = run("lint", str(site / "sglang" / "flux.yaml"))
+
+    assert (result.exit_code, result.stdout) == (0, "1 rule, 0 problems\n")
+
+
+def test_lint_of_a_folder_tells_its_problems_alone(site: Path) -> None:
+    path = write(site, "sglang/other", **{**GOOD, "titel": "x"})
+
+    result = run("lint", str(site))
+
+    assert result.exit_code == 1
+    assert result.stdout.splitlines() == [
+        f"{path}: titel: there is no such field",
+        "  Did you mean `title`?",
+        "1 rule, 1 problem",
+    ]
+
+
+def test_lint_as_json_has_file_and_field(site: Path) -> None:
+    path = write(site, "sglang/other", **{**GOOD, "titel": "x"})
+
+    assert json.loads(run("lint", str(path), "--json").stdout) == [
+        {
+            "path": str(path),
+            "field": "titel",
+            "text": f"{path}: titel: there is no such field",
+            "mend": "Did you mean `title`?",
+        }
+    ]
+
+
+def test_lint_of_a_missing_path_is_a_usage_error(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"There is no .*nowhere"):
+        run("lint", str(tmp_path / "nowhere"))
+
+
+def test_the_schema_for_editors_is_json() -> None:
+    assert json.loads(run("lint", "--schema").stdout)["title"] == "Crashcart rule"
+
+
+def test_terminal_escapes_in_a_problem_are_made_harmless(site: Path) -> None:
+    examples = [{"text": "flux capacitor: out of plutonium \x1b[2J\n", "match": False}, GOOD["examples"][0]]
+    path = write(site, "sglang/flux", **{**GOOD, "examples": examples})
+
+    assert "\x1b" not in run("test", str(path)).stdout
