@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -15,6 +17,16 @@ from app.core.redact import redact_env, redact_text, redact_words
 @functools.cache
 def _adapter(kind: type[Any]) -> TypeAdapter[Any]:
     return TypeAdapter(kind)
+
+
+def text_in(text: str) -> str:
+    """A text for storing. Bytes that were no UTF-8 (file names, arguments) can't be stored as text: they are marked."""
+    return redact_text(text.encode("utf-8", "replace").decode("utf-8"))
+
+
+def path_in(path: Path | None) -> str | None:
+    """A path for storing."""
+    return None if path is None else os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
 def words_in(words: Sequence[str]) -> list[str]:

@@ -7,8 +7,8 @@ from datetime import timedelta
 from sqlmodel import Session, col, select
 
 from app.core.model import Diagnosis
-from app.core.redact import redact_text
 from app.core.vocabulary import Category, IncidentStatus
+from app.store.encode import text_in
 from app.store.models import AttemptRow, IncidentRow, LaunchRow, ProposalRow, now
 from app.store.rows import note
 from app.store.words import AttemptOutcome, ProposalStatus, TransitionKind
@@ -32,7 +32,7 @@ def join_or_open(
     elif row.status is IncidentStatus.RESOLVED:
         row.regressed, row.resolved_at = True, None
     row.status, row.category, row.fingerprint, row.updated_at = IncidentStatus.OPEN, category, mark, at
-    row.title = redact_text(top.title) if top else "Failed without a known cause"
+    row.title = text_in(top.title) if top else "Failed without a known cause"
     session.add(row)
     session.flush()
     launch.incident_id = row.id

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 from sqlmodel import Session, col, select
@@ -12,7 +13,6 @@ from app.store.database import Database
 from app.store.episodes import close, withdraw_proposals
 from app.store.models import (
     AttemptRow,
-    AuditRow,
     DiagnosisRow,
     IncidentRow,
     LaunchRow,
@@ -23,6 +23,7 @@ from app.store.models import (
 from app.store.rows import (
     DOWN,
     attempt_view,
+    audit,
     enter,
     incident_row,
     incident_view,
@@ -89,7 +90,7 @@ class Incidents(Database):
             row = _move(session, incident_id, IncidentStatus.NEEDS_HUMAN)
             withdraw_proposals(session, incident_id)
             note(session, row.server, TransitionKind.NEEDS_HUMAN, text, incident_id=row.id)
-            _audit(session, "crashcart", "needs-human", row, text)
+            audit(session, "crashcart", "needs-human", row, text)
             server = session.get(ServerRow, row.server)
             if server is not None:
                 server.decision = Decision.NEEDS_HUMAN
@@ -105,7 +106,7 @@ class Incidents(Database):
                 return
             withdraw_proposals(session, incident_id)
             close(session, row, text)
-            _audit(session, by, "resolve", row, text)
+            audit(session, by, "resolve", row, text)
 
     def add_transition(
         self, server: str, kind: str, text: str, *, incident_id: int | None = None, launch_id: int | None = None
@@ -151,13 +152,7 @@ def _move(session: Session, incident_id: int, status: IncidentStatus) -> Inciden
     return row
 
 
-def _audit(session: Session, actor: str, action: str, row: IncidentRow, text: str) -> None:
-    session.add(AuditRow(at=now(), actor=actor, action=action, server=row.server, incident_id=row.id, text=text))
-
-
 def _with_history(session: Session, view: IncidentView) -> IncidentView:
-    from dataclasses import replace
-
     launches = session.exec(
         select(LaunchRow, DiagnosisRow)
         .join(DiagnosisRow, col(DiagnosisRow.launch_id) == col(LaunchRow.id), isouter=True)

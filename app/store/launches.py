@@ -10,7 +10,7 @@ from sqlmodel import Session, col, select
 from app.core.model import Diagnosis, Exit
 from app.core.vocabulary import Category, Engine, Mode, Phase, ServerState
 from app.store.database import Database
-from app.store.encode import diagnosis_in, words_in
+from app.store.encode import diagnosis_in, path_in, words_in
 from app.store.episodes import close_attempt, join_or_open, put_right
 from app.store.locks import checked_name
 from app.store.models import AttemptRow, DiagnosisRow, LaunchRow, ServerRow, now
@@ -58,7 +58,7 @@ class Launches(Database):
                 attempt_id=attempt_id,
                 command=words_in(command),
                 command_hash=self.key.hash(command),
-                log_path=str(log_path) if log_path else None,
+                log_path=path_in(log_path),
                 ran=ran,
                 started_at=at,
                 phase=Phase.STARTING,
@@ -77,7 +77,7 @@ class Launches(Database):
             row = launch_row(session, launch_id)
             row.pid, row.pid_mark, row.pgid = pid, process.mark, pgid
             if log_path is not None:
-                row.log_path = str(log_path)
+                row.log_path = path_in(log_path)
             server = session.get(ServerRow, row.server)
             if server is not None and server.launch_id == launch_id:
                 enter(session, server, server.state, f"process {pid} started")

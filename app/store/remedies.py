@@ -9,14 +9,12 @@ from sqlmodel import Session, col, select
 
 from app.core.errors import AlreadyTriedError, NotFoundError, StaleError
 from app.core.model import Fix
-from app.core.redact import redact_text
 from app.core.vocabulary import Action, IncidentStatus, Safety
 from app.store.database import Database
-from app.store.encode import fix_in, words_in
+from app.store.encode import fix_in, text_in, words_in
 from app.store.episodes import close_attempt, withdraw_proposals
 from app.store.models import (
     AttemptRow,
-    AuditRow,
     DecisionRow,
     IncidentRow,
     LaunchRow,
@@ -25,7 +23,7 @@ from app.store.models import (
     now,
 )
 from app.store.processes import alive, this_process
-from app.store.rows import attempt_view, incident_row, note, open_proposal, proposal_view
+from app.store.rows import attempt_view, audit, incident_row, note, open_proposal, proposal_view
 from app.store.views import AttemptView, DecisionView, FixRecord, ProcessRef, ProposalView
 from app.store.words import AttemptKind, AttemptOutcome, Decision, ProposalStatus, TransitionKind, Wish
 
@@ -60,8 +58,8 @@ class Remedies(Database):
             withdraw_proposals(session, incident_id)
             row = ProposalRow(incident_id=incident_id, launch_id=launch_id, action=action, command_hash=mark)
             row.fix, row.safety = (None if fix is None else fix_in(fix)), safety
-            row.command, row.rule, row.title = words_in(command), rule, redact_text(title)
-            row.guards, row.loses = list(guards), list(loses)
+            row.command, row.rule, row.title = words_in(command), rule, text_in(title)
+            row.guards, row.loses = [text_in(guard) for guard in guards], list(loses)
             row.status, row.proposed_at = ProposalStatus.PROPOSED, now()
             session.add(row)
             _enter(session, incident, IncidentStatus.PROPOSED, Decision.PROPOSAL)
@@ -90,7 +88,7 @@ class Remedies(Database):
             )
             text = f"fix {row.id} {row.status} by {by}"
             note(session, incident.server, TransitionKind.DECIDED, text, incident_id=incident_id)
-            _audit(session, by, wish, incident, text)
+            audit(session, by, wish, incident, text)
             if wish is Wish.REJECT:
                 _enter(session, incident, IncidentStatus.OPEN, Decision.NONE)
             elif _somebody_acts(session, incident.server):
@@ -172,7 +170,7 @@ class Remedies(Database):
             _enter(session, incident, IncidentStatus.RELAUNCHING, Decision.ACTING)
             said = text or f"{kind} begins ({rule or 'the same command again'})"
             note(session, incident.server, TransitionKind.ATTEMPT, said, incident_id=incident_id)
-            _audit(session, approved_by or "crashcart", kind, incident, said)
+            audit(session, approved_by or "crashcart", kind, incident, said)
             session.flush()
             return row.id or 0
 
@@ -285,10 +283,4 @@ def _refuse_repeated(session: Session, incident_id: int, mark: str, approved_by:
     raise AlreadyTriedError(
         f"This command was tried before in incident {incident_id} ({seen}); it is not run again by itself.",
         mend=f"See `crashcart incidents show {incident_id}`, or start it yourself.",
-    )
-
-
-def _audit(session: Session, actor: str, action: str, incident: IncidentRow, text: str) -> None:
-    session.add(
-        AuditRow(at=now(), actor=actor, action=action, server=incident.server, incident_id=incident.id, text=text)
     )

@@ -8,11 +8,11 @@ from sqlmodel import Session, select
 
 from app.core.errors import NotFoundError
 from app.core.model import Exit
-from app.core.redact import redact_text
 from app.core.vocabulary import ServerState
-from app.store.encode import diagnosis_out, fix_out, progress_out
+from app.store.encode import diagnosis_out, fix_out, progress_out, text_in
 from app.store.models import (
     AttemptRow,
+    AuditRow,
     DiagnosisRow,
     IncidentRow,
     LaunchRow,
@@ -66,15 +66,22 @@ def note(
 ) -> TransitionRow:
     """Appends to the history."""
     row = TransitionRow(
-        at=now(), server=server, kind=kind, text=redact_text(text), incident_id=incident_id, launch_id=launch_id
+        at=now(), server=server, kind=kind, text=text_in(text), incident_id=incident_id, launch_id=launch_id
     )
     session.add(row)
     return row
 
 
+def audit(session: Session, actor: str, action: str, incident: IncidentRow, text: str) -> None:
+    """Writes who did what to an incident."""
+    row = AuditRow(at=now(), actor=actor, action=action, server=incident.server, text=text_in(text))
+    row.incident_id = incident.id
+    session.add(row)
+
+
 def enter(session: Session, server: ServerRow, state: ServerState, evidence: str) -> None:
     """Puts a server into a state; the history gets a line only when it is another one."""
-    server.evidence, server.updated_at = redact_text(evidence), now()
+    server.evidence, server.updated_at = text_in(evidence), now()
     if server.state != state:
         server.state, server.since = state, server.updated_at
         note(session, server.name, "state", f"{state}: {evidence}", launch_id=server.launch_id)

@@ -1,0 +1,124 @@
+"""The JSON objects of servers and incidents, the same in the CLI and over HTTP."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from app.cli.render import diagnosis_json, fix_json
+from app.core.model import Exit, Progress
+from app.service.asking import Answer, Truth
+from app.service.reporting import Report
+from app.store.views import IncidentView, LaunchView, ProposalView, ServerView
+
+
+def time_json(at: datetime | None) -> str | None:
+    """RFC 3339 in UTC."""
+    return None if at is None else at.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def server_json(server: ServerView, truth: Truth) -> dict[str, Any]:
+    """A server as it is now."""
+    return {
+        "name": server.name,
+        "engine": server.engine,
+        "state": truth.state,
+        "evidence": truth.evidence,
+        "progress": progress_json(server.progress),
+        "since": time_json(server.since),
+        "pid": truth.pid,
+        "command": list(server.command),
+        "last_good_command": None if server.last_good_command is None else list(server.last_good_command),
+        "mode": server.mode,
+        "decision": server.decision,
+        "supervised": truth.supervised,
+    }
+
+
+def progress_json(progress: Progress | None) -> dict[str, Any] | None:
+    """How far a launch came."""
+    if progress is None:
+        return None
+    return {"phase": progress.phase, "percent": progress.percent, "text": progress.text}
+
+
+def incident_json(incident: IncidentView) -> dict[str, Any]:
+    """An incident; in lists without its launches and timeline."""
+    return {
+        "id": incident.id,
+        "server": incident.server,
+        "status": incident.status,
+        "category": incident.category,
+        "title": incident.title,
+        "fingerprint": incident.fingerprint,
+        "opened_at": time_json(incident.opened_at),
+        "updated_at": time_json(incident.updated_at),
+        "resolved_at": time_json(incident.resolved_at),
+        "regressed": incident.regressed,
+        "acknowledged": incident.acknowledged,
+        "muted_until": time_json(incident.muted_until),
+        "launches": [launch_json(launch) for launch in incident.launches],
+        "proposal": proposal_json(incident.proposal),
+        "timeline": [{"at": time_json(line.at), "kind": line.kind, "text": line.text} for line in incident.timeline],
+    }
+
+
+def launch_json(launch: LaunchView) -> dict[str, Any]:
+    """A launch of an incident; `ran` is false where pre-flight stopped it."""
+    return {
+        "id": launch.id,
+        "command": list(launch.command),
+        "started_at": time_json(launch.started_at),
+        "ended_at": time_json(launch.ended_at),
+        "phase": launch.phase,
+        "exit": exit_json(launch.exit),
+        "ran": launch.ran,
+        "diagnosis": None if launch.diagnosis is None else diagnosis_json(launch.diagnosis),
+    }
+
+
+def exit_json(exit: Exit) -> dict[str, Any] | None:
+    """How a process ended; null while that is not known."""
+    return {"code": exit.code, "signal": exit.signal} if exit.known else None
+
+
+def proposal_json(proposal: ProposalView | None) -> dict[str, Any] | None:
+    """A proposed fix; `fix` is null for a restart of the same command."""
+    if proposal is None:
+        return None
+    return {
+        "fix_id": proposal.id,
+        "fix": None if proposal.fix is None else fix_json(proposal.fix),
+        "command": list(proposal.command),
+        "safety": proposal.safety,
+        "guards": list(proposal.guards),
+        "action": proposal.action,
+        "rule": proposal.rule,
+        "title": proposal.title,
+        "loses": list(proposal.loses),
+    }
+
+
+def wait_json(answer: Answer) -> dict[str, Any]:
+    """The end of a wait."""
+    return {
+        "reached": answer.reached,
+        "state": answer.state,
+        "diagnosis": None if answer.diagnosis is None else diagnosis_json(answer.diagnosis),
+        "server": answer.server.name,
+        "text": answer.text,
+        "proposal": proposal_json(answer.proposal),
+        "incident": answer.incident_id,
+    }
+
+
+def report_json(answer: Report) -> dict[str, Any]:
+    """The answer to a report."""
+    return {
+        "crashed": answer.crashed,
+        "text": answer.text,
+        "server": server_json(answer.server, answer.truth),
+        "diagnosis": None if answer.diagnosis is None else diagnosis_json(answer.diagnosis),
+        "proposal": proposal_json(answer.proposal),
+        "incident": answer.incident_id,
+    }

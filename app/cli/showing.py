@@ -1,0 +1,113 @@
+"""How the commands that answer from the store show times, tables, proposals and JSON."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import shlex
+import sys
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from app.core.text import neutralise, shorten
+from app.store.store import Store
+from app.store.views import ProposalView
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+StateOption = Annotated[Path | None, typer.Option("--state", metavar="DIR", help="State folder.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+_WIDEST = 120  # characters of a log text in a table of a pipe
+
+
+def opened(ctx: typer.Context, state: Path | None) -> Store:
+    """The store of the folder that was named, on this command or before it."""
+    return Store.open(state or ctx.obj)
+
+
+def console() -> Console:
+    """Standard output: a table fits a terminal's width, a pipe gets lines of any length."""
+    from rich.console import Console
+
+    return Console(highlight=False, soft_wrap=not sys.stdout.isatty())
+
+
+def print_json(data: Any) -> None:
+    """One object on one line."""
+    sys.stdout.write(json.dumps(data) + "\n")
+
+
+def say(text: str = "") -> None:
+    """One line of plain text: what came from logs and people can't steer the terminal or add lines of its own."""
+    sys.stdout.write(neutralise(text).replace("\n", " ") + "\n")
+
+
+def ago(at: datetime, now: datetime | None = None) -> str:
+    """How long ago, as people say it."""
+    seconds = max(0.0, ((now or datetime.now(UTC)) - at).total_seconds())
+    for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= size:
+            return f"{seconds // size:.0f} {unit} ago"
+    return f"{seconds:.0f} s ago"
+
+
+def clock(at: datetime) -> str:
+    """The local time of an event, to the second."""
+    return at.astimezone().strftime("%Y-%m-%d %H:%M:%S")
+
+
+def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Aligned columns on a terminal, one tab-separated line each in a pipe."""
+    rows = [[neutralise(cell).replace("\t", " ").replace("\n", " ") for cell in row] for row in rows]
+    if not sys.stdout.isatty():
+        for row in [[header.upper() for header in headers], *rows]:
+            sys.stdout.write("\t".join(shorten(cell, _WIDEST) for cell in row) + "\n")
+        return
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for number, header in enumerate(headers):
+        table.add_column(header, no_wrap=number == 0, overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(cell) for cell in row))
+    console().print(table)
+
+
+def changes(before: Sequence[str], after: Sequence[str]) -> Iterator[str]:
+    """What differs between two commands: "- words" and "+ words"."""
+    for tag, a, b, c, d in difflib.SequenceMatcher(a=before, b=after, autojunk=False).get_opcodes():
+        if tag in ("delete", "replace"):
+            yield f"- {shlex.join(before[a:b])}"
+        if tag in ("insert", "replace"):
+            yield f"+ {shlex.join(after[c:d])}"
+
+
+def shell(words: Sequence[str]) -> str:
+    """A stored command, env assignments first, ready to paste."""
+    names = [word.partition("=") for word in words]
+    return " ".join(
+        f"{name}={shlex.quote(value)}" if mark and name.isidentifier() else shlex.quote(word)
+        for word, (name, mark, value) in zip(words, names, strict=True)
+    )
+
+
+def print_proposal(proposal: ProposalView, command: Sequence[str]) -> None:
+    """What is proposed, what it costs and how to say yes or no."""
+    what = proposal.title or ("Restart the same command" if proposal.fix is None else "Change the command")
+    say(f"Proposed fix {proposal.id} ({proposal.safety}): {what}")
+    for line in changes(command, proposal.command):
+        say(f"    {line}")
+    if proposal.loses:
+        say(f"  Loses: {', '.join(proposal.loses)}")
+    for guard in proposal.guards:
+        say(f"  Guard: {guard}")
+    say(f"  Command: {shell(proposal.command)}")
+    say(f"  Approve: crashcart incidents approve {proposal.incident_id}")
+    say(f"  Reject:  crashcart incidents reject {proposal.incident_id}")
