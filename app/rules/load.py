@@ -56,7 +56,14 @@ class RuleSet:
         return {}
 
     def patterns(self) -> PatternSet:
-        """What to look for in a log: every line pattern, its text as its id, and where launches begin."""
+        """What to look for in a log: every line pattern, its text as its id, and where launches begin.
+
+        One set serves every log: compiling it takes longer than reading most logs.
+        """
+        return self._patterns
+
+    @functools.cached_property
+    def _patterns(self) -> PatternSet:
         texts = sorted({text for rule in self.rules for text in rule.when.line_patterns()})
         return PatternSet(texts, self.boundaries())
 
