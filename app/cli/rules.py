@@ -21,6 +21,7 @@ from app.core.vocabulary import Engine
 from app.diagnosis.pipeline import Pipeline
 from app.rules.examples import Judge, Tried, Workbench
 from app.rules.lint import lint as problems_of
+from app.rules.lint import loud_on_healthy
 from app.rules.load import RuleSet, load_rules
 from app.rules.scene import Scene
 from app.rules.schema import FixSpec, Rule, json_schema
@@ -101,6 +102,9 @@ def try_examples(
 def lint(
     paths: Annotated[list[Path] | None, typer.Argument(help="Rule files or folders; default: all rules.")] = None,
     folders: Folders = None,
+    healthy: Annotated[
+        Path | None, typer.Option(help="Folder of logs in which nothing failed: no cause may hold on them.")
+    ] = None,
     schema: Annotated[
         bool, typer.Option("--schema", help="Print the JSON Schema of a rule file, for editors.")
     ] = False,
@@ -120,6 +124,8 @@ def lint(
     chosen = {name for name, path in ruleset.paths.items() if not given or _is_within(path, given)}
     problems = [error for error in ruleset.problems if not given or (error.path and _is_within(error.path, given))]
     problems += problems_of(ruleset, only=chosen, judge=judge_of(ruleset))
+    if healthy is not None:
+        problems += loud_on_healthy(ruleset, _logs(healthy), only=chosen)
     if as_json:
         _print_json([_problem_json(error) for error in problems])
     else:
@@ -129,6 +135,13 @@ def lint(
                 typer.echo(f"  {error.mend}")
         typer.echo(f"{_count(len(chosen), 'rule')}, {_count(len(problems), 'problem')}")
     raise typer.Exit(1 if problems else 0)
+
+
+def _logs(folder: Path) -> list[Path]:
+    found = sorted(folder.rglob("*.log"))
+    if not found:
+        raise UsageError(f"There is no log in {folder}.", mend="Name a folder with files that end in .log.")
+    return found
 
 
 def judge_of(ruleset: RuleSet) -> Judge:

@@ -48,13 +48,15 @@ def lint(ruleset: RuleSet, *, only: Collection[str] | None = None, judge: Judge 
             yield from _proofs(bench, rule)
 
 
-def loud_on_healthy(ruleset: RuleSet, logs: Iterable[Path]) -> Iterator[RuleError]:
+def loud_on_healthy(
+    ruleset: RuleSet, logs: Iterable[Path], *, only: Collection[str] | None = None
+) -> Iterator[RuleError]:
     """Causes that hold on logs in which nothing failed."""
     bench = Workbench(ruleset)
     for path in logs:
         scene = bench.with_log(Scene(), path.read_bytes())
         for one in match(ruleset, scene):
-            if one.rule.role is Role.CAUSE:
+            if one.rule.role is Role.CAUSE and (only is None or one.rule.id in only):
                 where = f"line {one.line.number}" if one.line else "no line"
                 yield _problem(ruleset, one.rule, "when", f"holds on the healthy log {path}: {where}")
 

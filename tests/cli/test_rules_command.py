@@ -144,6 +144,16 @@ def test_lint_of_a_folder_tells_its_problems_alone(site: Path) -> None:
     ]
 
 
+def test_lint_tries_healthy_logs(site: Path, tmp_path: Path) -> None:
+    healthy = tmp_path / "healthy"
+    healthy.mkdir()
+    (healthy / "fine.log").write_text("ready\nflux capacitor: out of plutonium, as usual\n")
+
+    result = run("lint", str(site / "sglang" / "flux.yaml"), "--healthy", str(healthy))
+
+    assert f"when: holds on the healthy log {healthy}/fine.log: line 2" in result.stdout
+
+
 def test_lint_as_json_has_file_and_field(site: Path) -> None:
     path = write(site, "sglang/other", **{**GOOD, "titel": "x"})
 
