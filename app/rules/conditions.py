@@ -181,14 +181,14 @@ class CountLeaf(Part):
 
 
 class FollowsLeaf(Part):
-    """The anchor comes after this line, where given at most so many lines later."""
+    """The line found last comes after this one, where given at most so many lines later."""
 
     line: Pattern
     within_lines: int | None = Field(default=None, ge=1)
 
 
 class WithoutLeaf(Part):
-    """This line does not come: nowhere, or not after (or before) the anchor."""
+    """This line does not come: nowhere, or not after (or before) the line found last."""
 
     line: Pattern
     after: bool = False

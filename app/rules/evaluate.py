@@ -185,9 +185,9 @@ def _count(leaf: CountLeaf) -> Solver:
 
 def _follows(leaf: FollowsLeaf) -> Solver:
     def solve(look: Look, state: State) -> Iterator[State]:
-        if state.anchor is None:
+        if state.latest is None:
             return
-        at = look.position(state.anchor)
+        at = look.position(state.latest)
         for hit in reversed(look.hits(leaf.line)):
             look.step()
             distance = at - look.position(hit.line)
@@ -201,9 +201,9 @@ def _without(leaf: WithoutLeaf) -> Solver:
     def solve(look: Look, state: State) -> Iterator[State]:
         hits = look.hits(leaf.line)
         if hits and (leaf.after or leaf.before):
-            if state.anchor is None:
+            if state.latest is None:
                 return
-            at = look.position(state.anchor)
+            at = look.position(state.latest)
             # The first and the last hits are always kept, so these two decide.
             if leaf.after and look.position(hits[-1].line) > at:
                 return

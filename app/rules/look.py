@@ -22,10 +22,15 @@ class RuleTroubleError(Exception):
 
 
 class State(NamedTuple):
-    """What the conditions solved so far have found. `anchor` is the line that proves the rule."""
+    """What the conditions solved so far have found.
+
+    `anchor` is the line found first: it proves the rule. `latest` is the line found last: relative conditions start
+    from it.
+    """
 
     captures: Mapping[str, str] = {}
     anchor: Line | None = None
+    latest: Line | None = None
     event: Event | None = None
     rank: str | None = None
     weight: int = 0  # questions that held
@@ -50,7 +55,10 @@ class State(NamedTuple):
                 return None
             captures = {**captures, **groups}
         state = self._replace(captures=captures, weight=self.weight + weight, depth=max(self.depth, depth))
-        if line is None or self.anchor is not None:
+        if line is None:
+            return state
+        state = state._replace(latest=line)
+        if self.anchor is not None:
             return state
         return state._replace(anchor=line, event=event, rank=line.rank or (event.rank if event else None))
 

@@ -235,7 +235,7 @@ def test_a_count_within_a_time_needs_lines_that_are_close_together() -> None:
     assert found.line == apart[1]
 
 
-def test_the_anchor_follows_a_line_within_so_many_lines() -> None:
+def test_a_line_follows_another_within_so_many_lines() -> None:
     held = rule({"line": "^died", "follows": {"line": r"^pid (?P<pid>\d+)", "within_lines": 3}})
 
     assert matched(held, line(1, "pid 4"), line(9, "died")) is None
@@ -246,6 +246,16 @@ def test_the_anchor_follows_a_line_within_so_many_lines() -> None:
 
 def test_a_line_that_comes_before_does_not_follow() -> None:
     assert matched(rule({"line": "^died", "follows": {"line": "^pid"}}), line(1, "died"), line(2, "pid")) is None
+
+
+def test_relative_conditions_start_from_the_line_found_last() -> None:
+    held = rule({"all": [{"line": "^asked"}, {"line": "^died"}, {"follows": {"line": "^asked", "within_lines": 3}}]})
+
+    assert matched(held, line(1, "asked"), line(9, "died")) is None
+    found = matched(held, line(1, "asked"), line(8, "asked"), line(9, "died"))
+    assert found is not None
+    assert found.line is not None
+    assert found.line.number == 1
 
 
 @pytest.mark.parametrize(
