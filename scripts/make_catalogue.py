@@ -47,8 +47,7 @@ def dump(parser, file=None):
     flags = [{
         "options": action.option_strings, "nargs": action.nargs, "type": type_name(action.type),
         "choices": [str(choice) for choice in action.choices] if action.choices is not None else [],
-        "required": bool(action.required and action.option_strings), "help": action.help == argparse.SUPPRESS,
-        "optional_closure": bool(getattr(action.type, "__closure__", None)),
+        "required": bool(action.required and action.option_strings), "hidden": action.help == argparse.SUPPRESS,
     } for action in parser._actions]
     print("@@flags@@" + json.dumps({"abbreviations": parser.allow_abbrev, "flags": flags}), flush=True)
     sys.exit(0)
@@ -113,6 +112,7 @@ def _flag(entry: Mapping[str, Any]) -> Flag:
         negations=negations,
         required=entry["required"],
         count=nargs if isinstance(nargs, int) and nargs > 0 else None,
+        hidden=entry["hidden"],
     )
 
 

@@ -36,6 +36,7 @@ class Flag:
     negations: tuple[str, ...] = ()
     required: bool = False
     count: int | None = None  # exactly that many values, where the program says so
+    hidden: bool = False  # taken, but not told by the program's help
     group: str = ""
     help: str = ""
 
@@ -136,7 +137,7 @@ class FlagCatalogue:
         """The flags most like this spelling, best first, with a likeness of 0 to 1."""
         best: dict[str, tuple[Flag, float]] = {}
         for spelling, (flag, _) in self._spellings.items():
-            score = nearness.likeness(spelled, spelling)
+            score = 0.0 if flag.hidden else nearness.likeness(spelled, spelling)
             if score > best.get(flag.name, (flag, 0.0))[1]:
                 best[flag.name] = (flag, score)
         ranked = sorted(best.values(), key=lambda entry: (-entry[1], entry[0].name))
@@ -144,7 +145,8 @@ class FlagCatalogue:
 
     def near(self, spelled: str) -> str | None:
         """The one spelling that was clearly meant: a slip of one or two keys away, and nothing else comes close."""
-        return nearness.clearly_meant(spelled, {text: flag.name for text, (flag, _) in self._spellings.items()})
+        shown = {text: flag.name for text, (flag, _) in self._spellings.items() if not flag.hidden}
+        return nearness.clearly_meant(spelled, shown)
 
     def validate(self, command: Command) -> list[ArgumentProblem]:
         """What the program's parser would refuse in this command; nothing when the parser would take it."""
@@ -194,6 +196,7 @@ _DEFAULTS: Mapping[str, Any] = {
     "negations": (),
     "required": False,
     "count": None,
+    "hidden": False,
     "group": "",
     "help": "",
 }

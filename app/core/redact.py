@@ -117,7 +117,8 @@ def _flag_in_text(match: re.Match[str]) -> str:
 
 
 def _rule(needles: str, pattern: str, replace: str | Callable[[re.Match[str]], str], fold: bool = False) -> _Rule:
-    return _Rule(tuple(needles.split()), re.compile(pattern, re.MULTILINE | (re.IGNORECASE if fold else 0)), replace, fold)
+    flags = re.MULTILINE | (re.IGNORECASE if fold else re.NOFLAG)
+    return _Rule(tuple(needles.split()), re.compile(pattern, flags), replace, fold)
 
 
 _RULES: tuple[_Rule, ...] = (
@@ -129,7 +130,7 @@ _RULES: tuple[_Rule, ...] = (
         rf"\1={NO_PROMPT}",
     ),
     _rule(
-        "_ids=[ _ids: [ _ids': [ _ids\": [",
+        "_ids=[ _ids: _ids': _ids\":",
         r"\b((?:origin_)?(?:input|output|fill|prompt_token|token|output_token)_ids['\"]?(?:=|: ))"
         r"\[\s*-?\d[-\d,\s]*(?:\]|\.\.\.|$)",
         rf"\1{NO_PROMPT}",

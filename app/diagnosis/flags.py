@@ -41,7 +41,9 @@ def _shipped_like(printed: FlagCatalogue) -> FlagCatalogue | None:
         known = shipped(printed.engine, version)
         spellings = set(known.spellings)
         covered = all(
-            names & {*flag.spellings, flag.negation} for flag in known.flags if flag.name not in ("-h", "--help")
+            names & {*flag.spellings, flag.negation}
+            for flag in known.flags
+            if flag.name not in ("-h", "--help") and not flag.hidden
         )
         if names <= spellings and covered:
             return known
