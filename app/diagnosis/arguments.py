@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from app.core import nearness
+from app.core.catalogue import FlagCatalogue
 from app.core.equivalents import Equivalent, equivalent
 from app.core.model import Cause, Fix, Line
 from app.core.problems import ArgumentProblem, ProblemKind
@@ -33,6 +34,10 @@ _ENGINE_NAMES = {Engine.SGLANG: "SGLang", Engine.VLLM: "vLLM", Engine.LLAMACPP: 
 _ORDER = (Safety.SAFE, Safety.DEGRADING, Safety.MANUAL)
 _MOST_ROUNDS = 4  # of mending what a corrected command still has wrong
 _CHOICES_SHOWN = 12
+_ALIKE = 0.75  # from here on, a name is worth showing to a person as the one that may have been meant
+_ALIKE_MARGIN = 0.1  # so much better than the second
+# Without these there is no server: a program that refuses one is another version or another program.
+_CORE = ("--model", "--model-path", "-m", "--model-id", "-hf", "--hf-repo", "--host", "--port")
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,19 +124,35 @@ def _step(problem: ArgumentProblem, bench: Bench) -> Step | None:
 
 def _other_name(problem: ArgumentProblem, bench: Bench) -> Step | None:
     catalogue = bench.catalogue
-    if catalogue is None or not problem.flag:
+    engine = catalogue.engine if catalogue is not None else bench.engine
+    if engine is None or not problem.flag:
         return None
     # What the program refused but the catalogue knows shows that the catalogue is of another version: then it can't
     # tell what this one has.
-    if problem.kind == "unknown" and catalogue.resolve(problem.flag).kind == "exact":
+    if catalogue is not None and problem.kind == "unknown" and catalogue.resolve(problem.flag).kind == "exact":
         return None
-    known = equivalent(problem.flag, catalogue.engine, catalogue)
+    known = equivalent(problem.flag, engine, catalogue)
     if known is not None:
         return _by_equivalent(problem, known, bench)
-    near = catalogue.near(problem.flag) if problem.kind == "unknown" else None
-    if near is None or near == problem.flag:
+    return _by_likeness(problem, catalogue, bench) if catalogue is not None and problem.kind != "ambiguous" else None
+
+
+def _by_likeness(problem: ArgumentProblem, catalogue: FlagCatalogue, bench: Bench) -> Step | None:
+    """The flag that was clearly meant; else, for a person to decide, the one most like it, or none at all."""
+    near = catalogue.near(problem.flag)
+    if near is not None:
+        return _renamed(problem, near, Safety.SAFE, f"{near} is the only flag so named that is a slip away", bench)
+    alike = catalogue.closest(problem.flag, limit=2)
+    if alike and alike[0][1] >= _ALIKE and (len(alike) == 1 or alike[0][1] - alike[1][1] >= _ALIKE_MARGIN):
+        name = alike[0][0].name
+        return _renamed(
+            problem, name, Safety.MANUAL, f"{name} is the flag most like it: see whether it was meant", bench
+        )
+    if not bench.exact or problem.flag in _CORE:
         return None
-    return _renamed(problem, near, Safety.SAFE, f"{near} is the only flag so named that is a slip away", bench)
+    return Step(
+        Fix(remove=(problem.flag,)), Safety.MANUAL, "this version has nothing that stands for it", (problem.flag,)
+    )
 
 
 def _by_equivalent(problem: ArgumentProblem, known: Equivalent, bench: Bench) -> Step | None:
@@ -183,15 +204,22 @@ def _as_json(text: str) -> object:
 
 
 def _other_choice(problem: ArgumentProblem, bench: Bench) -> Step | None:
-    choice = clear_choice(problem.value or "", problem.choices)
+    typed = problem.value or ""
+    choice = clear_choice(typed, problem.choices)
+    # A slip of one key in a word can mean nothing else; further off, a person looks at it.
+    safety = Safety.SAFE if choice and nearness.distance(typed.lower(), choice.lower(), 2) <= 1 else Safety.MANUAL
+    choice = choice or _longer_name(typed, problem.choices)
     if choice is None or not problem.flag:
         return None
-    # A slip in a word without digits can mean nothing else; a longer way off, a person looks at it.
-    slip = nearness.distance((problem.value or "").lower(), choice.lower(), 2)
-    safety = Safety.SAFE if slip <= 1 else Safety.MANUAL
-    return Step(
-        Fix(set={bench.typed(problem.flag) or problem.flag: choice}), safety, f"{choice} is the choice so named"
-    )
+    flag = bench.typed(problem.flag) or problem.flag
+    return Step(Fix(set={flag: choice}), safety, f"{choice} is the only choice named like {typed}")
+
+
+def _longer_name(typed: str, choices: Sequence[str]) -> str | None:
+    """The one choice whose words hold all words typed: `triton` for `triton_attn`."""
+    words = set(typed.lower().replace("_", "-").split("-"))
+    holding = [choice for choice in choices if words <= set(choice.lower().replace("_", "-").split("-"))]
+    return holding[0] if len(holding) == 1 and len(typed) > 2 else None
 
 
 def _bare(problem: ArgumentProblem) -> Step | None:

@@ -15,7 +15,10 @@ _NEAR_THE_END = 60  # lines that a dying program still prints after what killed 
 _AT_THE_END = 5  # a serving one logs on: what did not end the log did not end the server
 
 # Exceptions that code raises to itself before it raises what it means.
-_INNER = ("KeyError", "AttributeError", "StopIteration", "Empty", "IndexError", "CancelledError")
+_INNER = (
+    "KeyError", "AttributeError", "StopIteration", "Empty", "IndexError", "CancelledError",  # lookups
+    "EOFError", "ConnectionResetError", "BrokenPipeError",  # the other end of a pipe is gone
+)  # fmt: skip
 
 
 def asked_for(exit: Exit, seen: Seen) -> bool:
@@ -127,7 +130,8 @@ def _first_failure(
     """The first traceback or native crash of the deepest process; rather one that is no known echo."""
     place = Places(digest)
     echoes = {symptom.line.number for symptom in symptoms if symptom.line is not None}
-    events = [event for event in digest.events if event.kind in ("traceback", "native", "usage")]
+    kinds = ("traceback", "native") if seen.phase is not Phase.STARTING else ("traceback", "native", "usage")
+    events = [event for event in digest.events if event.kind in kinds]
     events = [event for event in events if not _is_harmless(event, seen, harmless, place)]
     events.sort(key=lambda event: (_key_line(event).number in echoes, depth(event, None, engine), place(event.first)))
     return events[0] if events else None

@@ -213,7 +213,7 @@ class _Case:
         self.version = self.version or (installed.version if installed is not None else None)
         if self.command is not None:
             self.command = Command.parse(self.command.words(), self.catalogue, self.engine)
-        self.bench = Bench(self.command, self.catalogue, exact)
+        self.bench = Bench(self.command, self.catalogue, exact, self.engine)
 
     def _dumps(self) -> Iterator[tuple[str, Line]]:
         for pattern in rebuild.PATTERNS:

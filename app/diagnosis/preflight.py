@@ -21,7 +21,7 @@ def check(
     ruleset: RuleSet, command: Command, catalogue: FlagCatalogue | None, exact: bool, probes: Mapping[str, object]
 ) -> list[Cause]:
     """The findings for a command, best first: what the parser would refuse comes before what would fail later."""
-    bench = Bench(command, catalogue, exact)
+    bench = Bench(command, catalogue, exact, command.engine)
     version = catalogue.version if catalogue is not None and exact else None
     problems = bench.problems(command)
     refused = causes_of(problems, bench, engine=command.engine, version=version, line=None)

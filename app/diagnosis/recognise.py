@@ -96,10 +96,10 @@ def _by_events(events: Iterable[Event]) -> Engine | None:
 def _progress(phases: Iterable[Match], digest: LogDigest, place: Places) -> Progress:
     """The furthest phase, with the newest line that shows it."""
     shown = [
-        (one.rule.reaches, place(hit.line), hit)
+        (one.rule.reaches, (place(hit.line), at), hit)  # states of one progress bar share a line number
         for one in phases
         if one.rule.reaches is not None
-        for hit in _hits(one, digest)
+        for at, hit in enumerate(_hits(one, digest))
     ]
     if not shown:
         return Progress()

@@ -14,7 +14,7 @@ from app.core.equivalents import equivalent
 from app.core.errors import CommandError
 from app.core.model import Fix
 from app.core.problems import ArgumentProblem
-from app.core.vocabulary import Action, Safety
+from app.core.vocabulary import Action, Engine, Safety
 from app.rules.conditions import Condition
 from app.rules.schema import Adjust, Closest, FixSpec, Floor
 from app.rules.template import expand, expand_exactly
@@ -45,6 +45,7 @@ class Bench:
     command: Command | None = None
     catalogue: FlagCatalogue | None = None
     exact: bool = False
+    engine: Engine | None = None
 
     def offer(self, fix: Fix, safety: Safety, loses: tuple[str, ...] = ()) -> Remedy | None:
         """The fix as a remedy, with the corrected command; None when it changes nothing or would be refused.
@@ -64,8 +65,9 @@ class Bench:
         before, after = self._problems(self.command), self._problems(changed)
         if after - before:
             return None
-        refused = bool(after) and self.exact
-        return Remedy(Action.CHANGE, fix, changed, Safety.MANUAL if refused else safety, loses, safety)
+        # Without a catalogue nobody knows whether it would be taken.
+        doubtful = self.catalogue is None or (bool(after) and self.exact)
+        return Remedy(Action.CHANGE, fix, changed, Safety.MANUAL if doubtful else safety, loses, safety)
 
     def _problems(self, command: Command) -> set[tuple[str, str, str | None]]:
         if self.catalogue is None:

@@ -61,15 +61,50 @@ def test_a_near_meaning_is_not_safe_and_says_what_is_lost() -> None:
     assert cause.loses
 
 
-def test_a_flag_that_nothing_stands_for_is_named_without_a_fix() -> None:
+def test_a_flag_that_nothing_stands_for_can_only_be_left_out_by_a_person() -> None:
     cause = only(sglang("--wibble"), ArgumentProblem("unknown", "--wibble"))
-    assert (cause.category, cause.fix, cause.command) == (Category.UNKNOWN_ARGUMENT, None, None)
+    assert changed(cause) == ()
+    assert (cause.safety, cause.loses) == (Safety.MANUAL, ("--wibble",))
 
 
-def test_when_one_of_several_flags_is_beyond_help_no_command_is_offered() -> None:
+def test_one_flag_of_several_that_a_person_has_to_decide_on_makes_all_of_it_so() -> None:
     bench = sglang("--max-model-len", "4096", "--wibble")
     cause = only(bench, ArgumentProblem("unknown", "--max-model-len", "4096"), ArgumentProblem("unknown", "--wibble"))
-    assert cause.command is None
+    assert changed(cause) == ("--context-length", "4096")
+    assert cause.safety is Safety.MANUAL
+
+
+def test_the_model_is_never_left_out() -> None:
+    words = ("python3", "-m", "sglang.launch_server", "--model-id", "m")
+    cause = only(Bench(Command.parse(words, SGLANG), SGLANG, True), ArgumentProblem("unknown", "--model-id", "m"))
+    assert "--model-id" not in cause.loses
+
+
+def test_a_name_that_is_only_like_another_is_shown_to_a_person() -> None:
+    cause = only(
+        sglang("--max-radix-eviction-policy", "lru"), ArgumentProblem("unknown", "--max-radix-eviction-policy")
+    )
+    assert changed(cause) == ("--radix-eviction-policy", "lru")
+    assert cause.safety is Safety.MANUAL
+
+
+def test_a_longer_name_of_a_choice_is_shown_to_a_person() -> None:
+    problem = ArgumentProblem("bad-choice", "--attention-backend", "mla", choices=("triton", "flashmla_mla", "mla_x"))
+    assert only(sglang("--attention-backend", "mla"), problem).fix is None
+    problem = ArgumentProblem("bad-choice", "--attention-backend", "native", choices=("triton", "torch_native"))
+    cause = only(sglang("--attention-backend", "native"), problem)
+    assert changed(cause) == ("--attention-backend", "torch_native")
+    assert cause.safety is Safety.MANUAL
+
+
+def test_without_a_catalogue_a_known_other_name_is_for_a_person_to_decide() -> None:
+    command = Command.parse(("llama-server", "-m", "x.gguf", "--context-length", "8"))
+    bench = Bench(command, None, False, Engine.LLAMACPP)
+    [cause] = causes_of(
+        [ArgumentProblem("unknown", "--context-length", "8")], bench, engine=Engine.LLAMACPP, version=None, line=None
+    )
+    assert changed(cause, 3) == ("--ctx-size", "8")
+    assert cause.safety is Safety.MANUAL
 
 
 def test_what_is_given_under_its_right_name_too_is_not_written_twice() -> None:
@@ -123,6 +158,6 @@ def test_the_other_mistakes_in_a_command_are_mended_along() -> None:
 
 
 def test_a_command_with_another_mistake_that_cannot_be_mended_is_not_safe() -> None:
-    bench = sglang("--max-model-len", "4096", "--wibble", "1")
+    bench = sglang("--max-model-len", "4096", "--port", "many")
     cause = only(bench, ArgumentProblem("unknown", "--max-model-len", "4096"))
     assert cause.safety is Safety.MANUAL
