@@ -63,14 +63,20 @@ def catalogue_for(
     """
     installed = find_installed(command, allowed_modules)
     if installed is None:
-        return nearest_shipped(command.engine)
+        return _stand_in(command.engine, None)
     path = cache / f"{installed.engine.value}-{installed.key}.json"
     known = _read(path)
     if known is None and may_run:
         known = _ask(installed, command, timeout)
         if known is not None:
             _write(path, known)
-    return known or nearest_shipped(command.engine, installed.version)
+    return known or _stand_in(command.engine, installed.version)
+
+
+def _stand_in(engine: Engine | None, version: str | None) -> FlagCatalogue | None:
+    """The nearest shipped catalogue, under the installed version's number: it must not claim another one."""
+    nearest = nearest_shipped(engine, version)
+    return None if nearest is None else replace(nearest, version=version)
 
 
 def find_installed(command: Command, allowed_modules: Collection[str] = ()) -> Installed | None:
