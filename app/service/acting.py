@@ -51,6 +51,7 @@ class Actor:
     terminal: Terminal
     stop: Stop
     limits: Limits
+    port_wait: float = 5.0
     group: Group | None = None  # processes of the launch before
     died_before: Death | None = None
     suggestion: Command | None = None  # a corrected command that was not started
@@ -255,7 +256,7 @@ class Actor:
         pids = [member.pid for member in self.group.members()] if self.group else []
         return [
             await guards.old_group_gone(self.group, wait=2.0),
-            await guards.port_free(command.port, command.host),
+            await guards.port_free(command.port, command.host, self.port_wait),
             await guards.gpu_released(pids),
             guards.disk_room(self.store.state),
         ]

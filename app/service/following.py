@@ -32,6 +32,7 @@ class Timings:
     answer_wait: float = 25.0
     end_grace: float = 10.0  # between SIGTERM and SIGKILL
     leftover_grace: float = 3.0  # the same for processes that a dead server left behind
+    port_wait: float = 5.0  # for a port that is just being let go
     last_words: float = 0.4  # for what the dying children still write
     look: float = 1.0  # between looks at processes, silence and log size
     log_limit: int = 200 * 1024 * 1024

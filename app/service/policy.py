@@ -165,8 +165,13 @@ def _next_command(now: Situation, base: Command, cause: Cause) -> Command | None
 
 
 def _tried(now: Situation) -> set[tuple[str, ...]]:
+    """Commands that failed in this incident. An interrupted attempt and its launch tell nothing about theirs."""
     done = {a.command for a in now.attempts if a.outcome is not AttemptOutcome.INTERRUPTED}
-    return done | set(now.commands) | {tuple(redact_words(now.command.words()))}
+    return done | (set(now.commands) - _interrupted(now)) | {tuple(redact_words(now.command.words()))}
+
+
+def _interrupted(now: Situation) -> set[tuple[str, ...]]:
+    return {a.command for a in now.attempts if a.outcome is AttemptOutcome.INTERRUPTED}
 
 
 def _why_nothing_is_left(causes: Sequence[Cause], failed: AttemptView | None) -> str:
@@ -206,8 +211,7 @@ def _why_not_alone(now: Situation, cause: Cause, command: Command, root: Cause, 
         return "its rule is not stable"
     if cause is not root and not same:
         return f"the likeliest cause is another one ({root.rule})"
-    interrupted = {a.command for a in now.attempts if a.outcome is AttemptOutcome.INTERRUPTED}
-    if tuple(redact_words(command.words())) in interrupted:
+    if tuple(redact_words(command.words())) in _interrupted(now):
         return "Crashcart was interrupted while doing it before"
     if now.record.failed >= now.limits.failures_of_fix and not now.record.held:
         return f"it failed {now.record.failed} times for this failure before"

@@ -76,6 +76,7 @@ class Runner:
         self.stop = Stop()
         self.checker = checker or pipeline
         self.actor = Actor(self.options, store, self.checker, terminal, self.stop, limits or Limits())
+        self.actor.port_wait = self.timings.port_wait
         self.engine = options.engine or options.command.engine or Engine.OTHER
         self.command = options.command
         self.incident: int | None = None
@@ -137,7 +138,7 @@ class Runner:
             raise LaunchError(f"There is {room.text}.", mend="Free some space, or choose a folder with --state DIR.")
         if not self.options.preflight or self.options.mode is Mode.OFF:
             return
-        free = await guards.port_free(self.command.port, self.command.host)
+        free = await guards.port_free(self.command.port, self.command.host, self.timings.port_wait)
         if not free.ok:
             raise LaunchError(
                 f"The server can't have its port: {free.text}.",
