@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
-import click
 import typer
 from typer.core import TyperCommand
 
@@ -18,7 +18,7 @@ _KEY = "crashcart.launch"
 class TakesLaunchCommand(TyperCommand):
     """A command whose words behind the first `--` are kept apart, untouched: they are another program's."""
 
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parses what stands before `--`."""
         if "--" in args:
             at = args.index("--")

@@ -12,11 +12,15 @@ from app.core.vocabulary import Engine
 def catalogue_of(
     engine: Engine | None, version: str | None, digest: LogDigest, installed: FlagCatalogue | None
 ) -> tuple[FlagCatalogue | None, bool]:
-    """The best catalogue known, and whether it is exact: what it does not list is refused for sure."""
-    if installed is not None:
+    """The best catalogue known, and whether it is exact: what it does not list is refused for sure.
+
+    `installed` is what was learnt from the machine: the program's own help, or at least its version.
+    """
+    if installed is not None and installed.origin == "installed":
         return installed, installed.complete
     if engine is None:
         return None, False
+    version = version or (installed.version if installed is not None else None)
     printed = _printed(engine, digest)
     if printed is not None:
         known = _shipped_like(printed)

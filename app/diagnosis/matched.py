@@ -6,8 +6,7 @@ from app.core.model import Cause
 from app.core.vocabulary import Category, Confidence, RuleStatus
 from app.diagnosis.arguments import complete
 from app.diagnosis.remedy import Bench, Remedy, choose
-from app.rules.evaluate import compile_condition
-from app.rules.look import Look, State
+from app.rules.match import holds
 from app.rules.scene import Match, Scene
 
 
@@ -16,13 +15,8 @@ def cause_of(one: Match, scene: Scene, bench: Bench) -> Cause:
     stable = one.rule.status is RuleStatus.STABLE
     remedy = Remedy()
     if one.rule.fix:
-        look, state = Look(scene), State(one.captures, one.line, one.event, one.rank)
-        remedy = choose(
-            one.rule.fix,
-            one.captures,
-            bench,
-            lambda condition: next(compile_condition(condition)(look, state), None) is not None,
-        )
+        specs, captures = one.rule.fix, one.captures
+        remedy = choose(specs, captures, bench, lambda condition: holds(condition, scene, captures))
         remedy = complete(remedy, bench)
     return Cause(
         rule=one.rule.id,
