@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 
-from app.core.model import LaunchSpan, LogDigest
+from app.core.model import LaunchSpan, Line, LogDigest
 from app.logs.confirm import Confirmer
 from app.logs.kept import FirstAndLast, cut_line
 from app.logs.launch import Launch, Limits
@@ -43,7 +45,7 @@ class LogDigester:
         self._everywhere = patterns.everywhere
         self._ordinal = 1  # of the current line in reading order
         self._after_soft = False  # the current line has had a segment
-        self._tail: deque[tuple[int, bytes]] = deque(maxlen=self._limits.tail)
+        self._tail: deque[_Remembered] = deque()
         self._long: _LongLine | None = None
         self._launch = Launch(1, self._limits)
         self._earlier: FirstAndLast[LaunchSpan] = FirstAndLast(self._limits.earlier // 2, self._limits.earlier // 2)
@@ -68,13 +70,12 @@ class LogDigester:
 
     def digest(self) -> LogDigest:
         """What was seen so far; may be asked at any time and changes nothing."""
-        tail = (self._line(ordinal, raw).line for ordinal, raw in self._tail if ordinal >= self._launch.first)
         return LogDigest(
             lines=self._ordinal - 1,
             hits=self._launch.hits(),
             events=self._launch.events(),
             head=tuple(self._launch.head),
-            tail=tuple(tail),
+            tail=tuple(self._last_lines()),
             earlier=tuple(self._earlier),
             newest_first=self._newest_first is not None,
             timeouts=dict(self._confirmer.timeouts),
@@ -125,21 +126,29 @@ class LogDigester:
         return self._after_soft if start == 0 else cursor.is_soft(start - 1)
 
     def _remember(self, cursor: _Cursor) -> None:
-        """Keeps the last segments of a block for `tail` and counts its lines."""
-        data = cursor.data
-        last = self._ordinal + cursor.lines_before(len(data))
-        kept: list[tuple[int, bytes]] = []
-        stop, ordinal = len(data) - 1, last
-        while stop >= 0 and len(kept) < self._limits.tail:
-            ordinal -= not cursor.is_soft(stop)
-            start = data.rfind(b"\n", 0, stop) + 1
-            hollow = start == stop and (cursor.is_soft(stop) or self._follows_soft(cursor, start))
-            if not hollow:
-                kept.append((ordinal, data[start : min(stop, start + self._limits.line_characters)]))
-            stop = start - 1
-        self._tail.extend(reversed(kept))
-        self._after_soft = cursor.is_soft(len(data) - 1)
-        self._ordinal = last
+        """Counts a block's lines and keeps it while it may hold some of the last ones."""
+        first, after_soft = self._ordinal, self._after_soft
+        self._ordinal += cursor.lines_before(len(cursor.data))
+        self._after_soft = cursor.is_soft(len(cursor.data) - 1)
+        block = _Remembered(cursor, self._ordinal, after_soft, self._ordinal - first)
+        if cursor.has_soft:
+            block.segments = sum(1 for _ in islice(block.backwards(), self._limits.tail))
+        self._tail.append(block)
+        while len(self._tail) > 1 and sum(block.segments for block in self._tail) - self._tail[0].segments >= (
+            self._limits.tail
+        ):
+            self._tail.popleft()
+
+    def _last_lines(self) -> list[Line]:
+        """The last segments of the current launch."""
+        kept: list[Line] = []
+        for block in reversed(self._tail):
+            for ordinal, raw in block.backwards():
+                if len(kept) >= self._limits.tail or ordinal < self._launch.first:
+                    return kept[::-1]
+                line = self._line(ordinal, raw[: self._limits.line_characters]).line
+                kept.append(cut_line(line, self._limits.line_characters))
+        return kept[::-1]
 
     def _line(self, ordinal: int, raw: bytes) -> Parsed:
         return parse_line(self._number(ordinal), raw.decode("utf-8", "replace"))
@@ -197,8 +206,8 @@ class LogDigester:
             return
         self._long = None
         self._enter_long(long)
-        self._after_soft = piece.soft
-        self._ordinal += not piece.soft
+        kept = long.text[: self._limits.line_characters].encode("utf-8", "replace") + b"\n"
+        self._remember(_Cursor(kept, (len(kept) - 1,) if piece.soft else ()))
 
     def _scan_piece(self, long: _LongLine, data: bytes, *, is_first: bool) -> None:
         body = parse_line(1, long.text).body if is_first else ""
@@ -215,12 +224,33 @@ class LogDigester:
 
     def _enter_long(self, long: _LongLine) -> None:
         parsed = parse_line(self._number(self._ordinal), long.text)
-        limit = self._limits.line_characters
-        self._tail.append((self._ordinal, long.text.encode("utf-8", "replace")[:limit]))
         for number in self._everywhere:
             if number not in long.groups and (groups := self._confirmer.groups(number, parsed.body)) is not None:
                 long.groups[number] = groups
         self._enter(self._ordinal, self._cut(parsed), long.groups, anchored=long.anchored)
+
+
+@dataclass(slots=True)
+class _Remembered:
+    """A block that was scanned, for a look back at the last lines."""
+
+    cursor: _Cursor
+    end: int  # ordinal of the line behind its last
+    after_soft: bool
+    segments: int  # how many it gives, as far as that matters
+
+    def backwards(self) -> Iterator[tuple[int, bytes]]:
+        """Its segments with their lines' ordinals, the last first."""
+        data, ordinal = self.cursor.data, self.end
+        stop = len(data) - 1
+        while stop >= 0:
+            soft = self.cursor.is_soft(stop)
+            ordinal -= not soft
+            start = data.rfind(b"\n", 0, stop) + 1
+            after = self.cursor.is_soft(start - 1) if start else self.after_soft
+            if start < stop or not (soft or after):
+                yield ordinal, data[start:stop]
+            stop = start - 1
 
 
 class _Cursor:
@@ -231,6 +261,10 @@ class _Cursor:
         self._soft = soft
         self._at = 0
         self._lines = 0
+
+    @property
+    def has_soft(self) -> bool:
+        return bool(self._soft)
 
     def is_soft(self, at: int) -> bool:
         if not self._soft:

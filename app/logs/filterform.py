@@ -37,12 +37,18 @@ _CATEGORIES = {
 }
 
 
+# Fuzzy matching `{e<=1}` and named sets `[[:alpha:]]`: valid in both, but not the same.
+_READ_OTHERWISE = re.compile(r"(?<!\\)\{[\d\s<=+]*[eids]\s*[<=+,:}]|\[:\^?\w+:\]")
+
+
 class FilterError(ValueError):
     """No useful filter form exists: the pattern must be tried on every line."""
 
 
 def filter_form(pattern: str) -> str:
     """The filter form as an ASCII regex over bytes; it needs no flags but multi-line `$`."""
+    if _READ_OTHERWISE.search(pattern):
+        raise FilterError("`re`, which reads the pattern here, takes its syntax otherwise than `regex`")
     try:
         parsed = parser.parse(pattern)
     except (re.error, RecursionError, OverflowError) as error:  # syntax of `regex` that `re` lacks

@@ -7,66 +7,89 @@ a logged prompt that looks like a header is never read as one.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date
+from functools import lru_cache
 
 from app.core.model import Line
 
 _ISO = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?"
 _LEVELS = r"TRACE|DEBUG|INFO|NOTICE|SUCCESS|WARNING|WARN|ERROR|CRITICAL|FATAL|ALERT|EMERGENCY"
 
-_WRAPPERS = tuple(
-    re.compile(pattern)
-    for pattern in (
-        rf"(?P<time>{_ISO}) (?P<fd>stdout|stderr) [FP](?: |$)",  # kubectl CRI
-        rf"(?P<time>{_ISO}) (?P<host>[\w.-]+) (?P<unit>[\w@./-]+(?:\[\d+\])?): ?",  # journald short-iso
-        r"(?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d))(?: |$)",  # docker logs -t
-        rf"(?P<gcp>{_LEVELS}|DEFAULT) (?P<time>\d{{4}}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z)(?: |$)",  # GCP
-        r"(?P<time>[A-Z][a-z]{2} [ \d]?\d \d\d:\d\d:\d\d(?:\.\d+)?) (?P<host>[\w.-]+) "
-        r"(?P<unit>[\w@./-]+(?:\[\d+\])?): ?",  # journald, syslog
-        r"<\d{1,3}>1 (?P<time>\S+) (?P<host>\S+) (?P<unit>\S+) \S+ \S+ (?:-|\[[^\]]*\]) ?",  # RFC 5424
-        r"\[(?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d))\](?: |$)",
-        r"\[ *\d+\.\d{3,6}\](?:\[ *[TC]\d+\])? ?",  # dmesg
-        r"\[(?P<time>[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4})\] ?",  # dmesg -T
-        r"\[(?P<container>pod/[^\]\s]+)\] ?",  # kubectl logs --prefix
-        r"\[rank(?P<rank>\d+)\]: ?",  # torch
-        r"\[default(?P<rank>\d+)\]: ?",  # torchrun
-        r"\[\d+,(?P<rank>\d+)\]<(?:stdout|stderr)>: ?",  # mpirun
-        r"\((?P<process>(?:[^()\s]+ )?(?:rank=\d+ )?pid=\d+(?:, [^()]*)?)\)(?: |$)",  # Ray, vLLM
-        r"\((?P<process>raylet|gcs_server|autoscaler[^()]*)(?:, [^()]*)?\)(?: |$)",  # Ray itself
-        rf"(?P<container>(?!(?:{_LEVELS})\b)[A-Za-z0-9][\w.-]*) +\|(?: |$)",  # docker-compose
+
+def _by_first(patterns: Iterable[tuple[str, str]]) -> dict[str, tuple[re.Pattern[str], ...]]:
+    """The patterns to try by what a text begins with: one of `[(<`, a digit (d) or a letter (a)."""
+    found: dict[str, list[re.Pattern[str]]] = {key: [] for key in "[(<da"}
+    for keys, text in patterns:
+        pattern = re.compile(text)
+        for key in keys:
+            found[key].append(pattern)
+    return {key: tuple(several) for key, several in found.items()}
+
+
+_WRAPPERS = _by_first(
+    (
+        ("d", rf"(?P<time>{_ISO}) (?P<fd>stdout|stderr) [FP](?: |$)"),  # kubectl CRI
+        ("d", rf"(?P<time>{_ISO}) (?P<host>[\w.-]+) (?P<unit>[\w@./-]+(?:\[\d+\])?): ?"),  # journald short-iso
+        ("d", r"(?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d))(?: |$)"),  # docker logs -t
+        ("a", rf"(?P<gcp>{_LEVELS}|DEFAULT) (?P<time>\d{{4}}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z)(?: |$)"),  # GCP
+        (
+            "a",
+            r"(?P<time>[A-Z][a-z]{2} [ \d]?\d \d\d:\d\d:\d\d(?:\.\d+)?) (?P<host>[\w.-]+) "
+            r"(?P<unit>[\w@./-]+(?:\[\d+\])?): ?",
+        ),  # journald, syslog
+        ("<", r"<\d{1,3}>1 (?P<time>\S+) (?P<host>\S+) (?P<unit>\S+) \S+ \S+ (?:-|\[[^\]]*\]) ?"),  # RFC 5424
+        ("[", r"\[(?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d))\](?: |$)"),
+        ("[", r"\[ *\d+\.\d{3,6}\](?:\[ *[TC]\d+\])? ?"),  # dmesg
+        ("[", r"\[(?P<time>[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4})\] ?"),  # dmesg -T
+        ("[", r"\[(?P<container>pod/[^\]\s]+)\] ?"),  # kubectl logs --prefix
+        ("[", r"\[rank(?P<rank>\d+)\]: ?"),  # torch
+        ("[", r"\[default(?P<rank>\d+)\]: ?"),  # torchrun
+        ("[", r"\[\d+,(?P<rank>\d+)\]<(?:stdout|stderr)>: ?"),  # mpirun
+        ("(", r"\((?P<process>(?:[^()\s]+ )?(?:rank=\d+ )?pid=\d+(?:, [^()]*)?)\)(?: |$)"),  # Ray, vLLM
+        ("(", r"\((?P<process>raylet|gcs_server|autoscaler[^()]*)(?:, [^()]*)?\)(?: |$)"),  # Ray itself
+        ("ad", rf"(?P<container>(?!(?:{_LEVELS})\b)[A-Za-z0-9][\w.-]*) +\|(?: |$)"),  # docker-compose
     )
 )
-_HEADERS = tuple(
-    re.compile(pattern)
-    for pattern in (
+_HEADERS = _by_first(
+    (
         # SGLang; a level and place may follow
-        rf"\[(?P<time>(?:\d{{4}}-)?\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d+)?)(?P<ranks>(?: [A-Za-z]+\d+)*)\](?: |$)"
-        rf"(?:(?P<level>{_LEVELS}):? (?P<place>[\w./-]+\.py:\d+):? )?",
+        (
+            "[",
+            rf"\[(?P<time>(?:\d{{4}}-)?\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d+)?)(?P<ranks>(?: [A-Za-z]+\d+)*)\](?: |$)"
+            rf"(?:(?P<level>{_LEVELS}):? (?P<place>[\w./-]+\.py:\d+):? )?",
+        ),
         # vLLM, now and before
-        rf"(?P<level>{_LEVELS}) (?P<time>\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)?) \[?(?P<place>[^\]\[\s]+:\d+)\] ?",
-        r"(?P<clock>\d+\.\d\d\.\d{3}\.\d{3}) (?P<level>[DIWE]) ",  # llama.cpp
+        ("a", rf"(?P<level>{_LEVELS}) (?P<time>\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)?) \[?(?P<place>[^\]\[\s]+:\d+)\] ?"),
+        ("d", r"(?P<clock>\d+\.\d\d\.\d{3}\.\d{3}) (?P<level>[DIWE]) "),  # llama.cpp
         # gunicorn
-        rf"\[(?P<time>\d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d) [+-]\d{{4}}\] \[\d+\] \[(?P<level>{_LEVELS})\] ?",
+        ("[", rf"\[(?P<time>\d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d) [+-]\d{{4}}\] \[\d+\] \[(?P<level>{_LEVELS})\] ?"),
         # loguru
-        rf"(?P<time>{_ISO}) +\| +(?P<level>{_LEVELS}) +\| +(?P<place>\S+) +(?:-|\|) ?",
+        ("d", rf"(?P<time>{_ISO}) +\| +(?P<level>{_LEVELS}) +\| +(?P<place>\S+) +(?:-|\|) ?"),
         # Python logging in its usual forms
-        rf"(?P<time>{_ISO})\s(?P<level>{_LEVELS})\s(?P<place>[\w.-]+:\d+) -- ",  # Ray
-        rf"(?P<time>{_ISO}) - (?P<place>[\w.-]+) - (?P<level>{_LEVELS}) - (?:[\w./-]+:\d+ - )?",
-        rf"(?P<level>{_LEVELS}) (?P<time>{_ISO}) [\w-]+ \d+ (?P<place>[\w.]+:\d+) - ",  # Ray Serve
-        rf"(?P<time>{_ISO}) (?P<place>[\w.]+) (?:\d+ )?(?P<level>{_LEVELS}) +",
-        rf"(?P<time>{_ISO}) \[?(?P<level>{_LEVELS})\]? +(?:(?P<place>[\w.:/-]+?): )?",
-        rf"(?P<level>{_LEVELS}):(?P<place>[A-Za-z_][\w.]*):(?=\S)",
+        ("d", rf"(?P<time>{_ISO})\s(?P<level>{_LEVELS})\s(?P<place>[\w.-]+:\d+) -- "),  # Ray
+        ("d", rf"(?P<time>{_ISO}) - (?P<place>[\w.-]+) - (?P<level>{_LEVELS}) - (?:[\w./-]+:\d+ - )?"),
+        ("a", rf"(?P<level>{_LEVELS}) (?P<time>{_ISO}) [\w-]+ \d+ (?P<place>[\w.]+:\d+) - "),  # Ray Serve
+        ("d", rf"(?P<time>{_ISO}) (?P<place>[\w.]+) (?:\d+ )?(?P<level>{_LEVELS}) +"),
+        ("d", rf"(?P<time>{_ISO}) \[?(?P<level>{_LEVELS})\]? +(?:(?P<place>[\w.:/-]+?): )?"),
+        ("a", rf"(?P<level>{_LEVELS}):(?P<place>[A-Za-z_][\w.]*):(?=\S)"),
         # TGI under a wrapper that took the time: `ERROR text_generation_launcher: …`
-        rf"(?P<level>{_LEVELS}) +(?P<place>[a-z_]+(?:::[a-z_]+)*): (?=\S)",
+        ("a", rf"(?P<level>{_LEVELS}) +(?P<place>[a-z_]+(?:::[a-z_]+)*): (?=\S)"),
         # glog, torch
-        r"\[?(?P<level>[IWEF])\d{4} (?P<time>\d\d:\d\d:\d\d\.\d+) +(?:\d+ )?(?P<place>[^\]\s]+:\d+)\] ?"
-        r"(?:\[\d+/\d+(?:_\d+)?\] )?",  # a compiled frame of torch dynamo
+        (
+            "[a",
+            r"\[?(?P<level>[IWEF])\d{3,4} (?P<time>\d\d:\d\d:\d\d\.\d+) +(?:\d+ )?(?P<place>[^\]\s]+:\d+)\] ?"
+            r"(?:\[\d+/\d+(?:_\d+)?\] )?",
+        ),  # a compiled frame of torch dynamo
         # TensorRT-LLM
-        r"\[(?P<time>\d\d/\d\d/\d{4}-\d\d:\d\d:\d\d)\] \[TRT(?:-LLM)?\] "
-        r"(?:\[(?P<ranks>RANK \d+)\] )?\[(?P<level>[DVIWEF])\] ?",
-        rf"\[TensorRT-LLM\]\[(?P<level>{_LEVELS})\] ?",
-        r"time=(?P<time>\S+) level=(?P<level>\w+) (?:source=(?P<place>\S+) )?",  # Ollama
+        (
+            "[",
+            r"\[(?P<time>\d\d/\d\d/\d{4}-\d\d:\d\d:\d\d)\] \[TRT(?:-LLM)?\] "
+            r"(?:\[(?P<ranks>RANK \d+)\] )?\[(?P<level>[DVIWEF])\] ?",
+        ),
+        ("[", rf"\[TensorRT-LLM\]\[(?P<level>{_LEVELS})\] ?"),
+        ("a", r"time=(?P<time>\S+) level=(?P<level>\w+) (?:source=(?P<place>\S+) )?"),  # Ollama
     )
 )
 _UVICORN = re.compile(r"(?P<level>INFO:    |ERROR:   |WARNING: |CRITICAL:|DEBUG:   ) (?=\S)")
@@ -74,7 +97,7 @@ _NCCL = re.compile(r"(?P<host>[\w.-]+):\d+:\d+ \[\d+\] (?=(?:\S+ )?NCCL (?:INFO|
 _RANK_IN_PROCESS = re.compile(r"rank=(\d+)|_((?:[A-Z]{2}\d+)(?:_[A-Z]{2}\d+)*)|[Ww]orker-(\d+)")
 # A cheap look at the first characters: most bare lines (code, frames, prose) can't begin with any prefix.
 _MAY_BEGIN = re.compile(
-    r"[\[(<]|\d|[A-Z][a-z]{2} [ \d]|[A-Z]+[: ]|time=|[A-Za-z0-9][\w.-]* +\||[IWEF]\d{4} |\S+:\d+:\d+ \["
+    r"[\[(<]|\d|[A-Z][a-z]{2} [ \d]|[A-Z]+[: ]|time=|[A-Za-z0-9][\w.-]* +\||[IWEF]\d{3,4} |\S+:\d+:\d+ \["
 )
 _WORDS = {
     "E": "ERROR", "W": "WARNING", "I": "INFO", "D": "DEBUG", "V": "DEBUG", "F": "FATAL", "WARN": "WARNING",
@@ -149,8 +172,12 @@ class _Prefix:
         )
         return Parsed(line, stream, container, self.header)
 
+    def _first(self) -> str:
+        first = self.text[self.at : self.at + 1]
+        return "d" if first.isdigit() else "a" if first.isalpha() else first
+
     def _wrapper(self) -> bool:
-        for pattern in _WRAPPERS:
+        for pattern in _WRAPPERS.get(self._first(), ()):
             if match := pattern.match(self.text, self.at):
                 self._take_wrapper(match)
                 return True
@@ -174,7 +201,7 @@ class _Prefix:
                 self.rank = name.replace("_", " ") if name else f"rank{number or worker}"
 
     def _header(self) -> None:
-        for pattern in _HEADERS:
+        for pattern in _HEADERS.get(self._first(), ()):
             if match := pattern.match(self.text, self.at):
                 self._take_header(match)
                 break
@@ -208,6 +235,7 @@ class _Prefix:
         return None
 
 
+@lru_cache(maxsize=256)
 def seconds(stamp: str) -> float | None:
     """A time stamp in seconds; good for differences between stamps of one form, whatever it leaves out."""
     clock = _CLOCK.search(stamp)

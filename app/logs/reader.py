@@ -74,7 +74,7 @@ class LineCutter:
     def feed(self, data: bytes | memoryview) -> Iterator[Block | Piece]:
         """The blocks that the next bytes complete."""
         for start in range(0, len(data), CHUNK):
-            yield from self._take(self._carry + bytes(data[start : start + CHUNK]))
+            yield from self._take(b"".join((self._carry, data[start : start + CHUNK])))
 
     def close(self) -> Iterator[Block | Piece]:
         """What is left of a last line without its end."""

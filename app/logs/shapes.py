@@ -41,7 +41,7 @@ RECORD = re.compile(
       (?:TRACE|DEBUG|INFO|NOTICE|WARN(?:ING)?|ERROR|CRITICAL|FATAL)\b
     | \[[^\]]{0,40}\d\d:\d\d:\d\d
     | \d{4}-\d\d-\d\d[T ]\d\d:\d\d
-    | \[?[IWEF]\d{4}\s\d\d:\d\d
+    | \[?[IWEF]\d{3,4}\s\d\d:\d\d
     | [Uu]sage:\s
     | \S+\.(?:py|pyx):\d+:\s                        # Python warnings
     | .{0,200}\d+%\s?(?:\||Completed)               # progress bars
@@ -76,7 +76,7 @@ _ARGPARSE_TEXT = re.compile(
     r"unrecognized arguments|argument |the following arguments are required|ambiguous option|one of the arguments"
     r"|too few arguments|invalid choice|expected .* argument|unknown option|no such option"
 )
-USAGE = re.compile(r"\s*[Uu]sage: \S")
+USAGE = re.compile(r"\s*[Uu]sage: [^\s\d]")
 USAGE_END = re.compile(r"(?:[^\s'\"\[(][^'\"]{0,80}?: error: |Error: |error: )")
 _ERROR = re.compile(
     r"""
