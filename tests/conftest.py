@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from app.cli.main import main
 from app.core.model import Cause, Diagnosis, Exit, Fix, Line, Progress
 from app.core.vocabulary import Action, Category, Confidence, Engine, Origin, Outcome, Phase, Safety
 from app.store.store import Store
@@ -101,3 +105,36 @@ def sleeper() -> Iterator[subprocess.Popen[bytes]]:
     with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]) as process:
         yield process
         process.kill()
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What a command printed, and its exit code."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        """The objects it printed, one a line; the only one itself."""
+        objects = [json.loads(line) for line in self.out.splitlines()]
+        return objects[0] if len(objects) == 1 else objects
+
+
+@pytest.fixture
+def asked(state: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Said]:
+    """Runs a `crashcart` command on the test's state folder, as typed, in this process."""
+
+    def ask(*words: str, folder: Path = state) -> Said:
+        monkeypatch.setattr("sys.argv", ["crashcart", "--state", str(folder), *words])
+        capsys.readouterr()
+        code = 0
+        try:
+            main()
+        except SystemExit as end:
+            code = end.code if isinstance(end.code, int) else 1
+        printed = capsys.readouterr()
+        return Said(code, printed.out, printed.err)
+
+    return ask

@@ -68,6 +68,8 @@ def main() -> None:
         if error.mend:
             sys.stderr.write(f"  {error.mend}\n")
         sys.exit(2)
+    except KeyboardInterrupt:
+        sys.exit(130)
     except BrokenPipeError:
         # The reader went away (`| head`): nothing more to say, and nothing to complain about.
         sys.stderr.close()

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from app.cli.render import diagnosis_json, fix_json
 from app.core.model import Exit, Progress
-from app.service.asking import Answer, Truth
-from app.service.reporting import Report
 from app.store.views import IncidentView, LaunchView, ProposalView, ServerView
+
+if TYPE_CHECKING:  # `wait` must not load the diagnosis that only `report` needs
+    from app.service.asking import Answer, Truth
+    from app.service.reporting import Report
 
 
 def time_json(at: datetime | None) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import io
 import json
 import shlex
 import sys
@@ -13,7 +14,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from app.cli.render import print_card
+from app.core.model import Cause, Diagnosis, Fix
 from app.core.text import neutralise, shorten
+from app.core.vocabulary import Category, Confidence, Outcome, Phase
+from app.store.encode import diagnosis_in, diagnosis_out
 from app.store.store import Store
 from app.store.views import ProposalView
 
@@ -36,6 +41,16 @@ def console() -> Console:
     from rich.console import Console
 
     return Console(highlight=False, soft_wrap=not sys.stdout.isatty())
+
+
+def prepare() -> None:
+    """Prints a card to nowhere: what printing loads is loaded before it has to be quick."""
+    from rich.console import Console
+
+    cause = Cause("", Category.UNKNOWN, "", "", Confidence.LOW, command=("serve",), fix=Fix(set={"--a": "1"}))
+    sample = Diagnosis(Outcome.FAILED, Phase.STARTING, causes=(cause,), command=("serve",))
+    stored = diagnosis_out(diagnosis_in(sample))
+    print_card(Console(file=io.StringIO(), force_terminal=sys.stdout.isatty()), stored or sample)
 
 
 def print_json(data: Any) -> None:

@@ -8,7 +8,7 @@ import typer
 
 from app.cli.objects import wait_json
 from app.cli.render import print_card
-from app.cli.showing import JsonOption, StateOption, console, opened, print_json, print_proposal, say
+from app.cli.showing import JsonOption, StateOption, console, opened, prepare, print_json, print_proposal, say
 from app.core.durations import seconds
 from app.service.asking import Answer, Until, wait
 
@@ -42,6 +42,7 @@ def wait_for(
     """Waits, prints the answer and ends with its exit code."""
     limit = None if timeout is None else seconds(timeout)
     try:
+        prepare()
         with opened(ctx, state) as store:
             answer = wait(store, name, until, limit)
     except KeyboardInterrupt:

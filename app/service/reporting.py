@@ -83,8 +83,9 @@ def report(store: Store, text: str, name: str | None, pipeline: PipelineSource) 
 
 def is_complaint(text: str) -> bool:
     """Whether this is what people say ("it crashed again"), in contrast to text of a log."""
-    words = text.strip().rstrip(".!?").lower().split()
-    plain = all(_SAID.fullmatch(word) for word in words)
+    said = text.strip().rstrip(".!?").lower()
+    words = said.split()
+    plain = "\n" not in said and all(_SAID.fullmatch(word) for word in words)
     if len(words) == 1:
         return plain
     return plain and len(words) <= _LONGEST_COMPLAINT and _COMPLAINTS.search(" ".join(words)) is not None
