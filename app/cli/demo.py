@@ -39,6 +39,9 @@ Now a correct command, and a death that leaves no line in the log: something kil
 weights. Someone is waiting for it with `crashcart wait`."""
 
 
+_PIPED = 160  # characters of a server's line where no terminal's width bounds it
+
+
 def register(app: typer.Typer) -> None:
     """Adds the command."""
     app.command("demo", epilog="Example: crashcart demo")(play)
@@ -61,6 +64,7 @@ def play(
     ):
         _title(console, "Crashcart demo")
         console.print(_INTRO)
+        console.print(f"Records are kept apart from those of your servers, in {stage.state}.")
         command = demo.wrong_command(demo.free_port())
         recovery = _act_one(console, stage, command)
         foresight = _act_two(console, stage, command)
@@ -77,7 +81,8 @@ def _act_one(console: Console, stage: Stage, command: list[str]) -> Recovery:
     _title(console, "Act one: three crashes, three corrected launches")
     console.print(_ACT_ONE)
     _prompt(console, demo.typed(demo.run_words(command)))
-    recovery = demo.recover(stage, command, Quotation(console).line)
+    quoted = Quotation(console)
+    recovery = demo.recover(stage, command, quoted.line, quoted.server_line)
     if recovery.as_told and recovery.incident is not None:
         text = f"Incident {recovery.incident.id} resolved: {recovery.failed} launches failed, the next one is healthy"
         _good(console, f"{text}, after {recovery.seconds:.0f} s and without anyone's help.")
@@ -139,7 +144,7 @@ def _summary(stage: Stage, recovery: Recovery, foresight: Foresight, truth: Trut
 
 
 class Quotation:
-    """What a command prints, indented; usage blocks and launch dumps are folded: they are long and not the point."""
+    """What commands print, indented. Of a server's output, the usage block is folded: it is long and not the point."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -147,13 +152,19 @@ class Quotation:
         self._in_usage = False
 
     def line(self, raw: str) -> None:
-        text = Text.from_ansi(raw.rpartition("\r")[2])
-        if self._folds(text.plain):
-            return
-        width = max(self._console.width - 4, 20)
-        if len(text) > width:
-            text.truncate(width, overflow="ellipsis")
-        self._console.print(Text.assemble(("  │ ", "dim"), text), soft_wrap=True)
+        """A line of Crashcart's own: laid out for our width already."""
+        self._console.print(Text.assemble("  ", Text.from_ansi(raw)), soft_wrap=True)
+
+    def server_line(self, raw: str) -> None:
+        """A line of the server's: cut to the width, as it comes from a stranger."""
+        line = neutralise(raw.rstrip("\r").rpartition("\r")[2])
+        if line.strip() and not self._folds(line):
+            self._quote(line)
+
+    def _quote(self, line: str) -> None:
+        room = self._console.width - 4 if self._console.is_terminal else _PIPED
+        cut = line if len(line) <= room else f"{line[: room - 1]}…"
+        self._console.print(Text(f"  │ {cut}", style="dim"), soft_wrap=True)
 
     def _folds(self, line: str) -> bool:
         if line.startswith("usage: "):
@@ -163,7 +174,7 @@ class Quotation:
             self._folded += 1
             return True
         if self._in_usage:
-            self._console.print(Text(f"  │   … {self._folded} more lines of usage", style="dim"))
+            self._quote(f"  … {self._folded} more lines of usage")
             self._in_usage, self._folded = False, 0
         return False
 

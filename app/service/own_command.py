@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import selectors
 import signal
 import subprocess
 import sys
@@ -23,17 +24,20 @@ class OwnCommand:
     It has a process group of its own, so that Ctrl-C at the terminal reaches us first and it is told once.
     """
 
-    def __init__(self, words: Sequence[str], *, env: Mapping[str, str], show: Show) -> None:
+    def __init__(
+        self, words: Sequence[str], *, env: Mapping[str, str], show: Show, show_server: Show | None = None
+    ) -> None:
+        """`show` gets its words, `show_server` the server's output, which is all that `run` writes to stdout."""
         self._process = subprocess.Popen(
             [sys.executable, *_PROGRAM, *words],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
+            stderr=subprocess.PIPE,
             env={**os.environ, **env},
             process_group=0,
         )
         self.lines: list[str] = []
-        self._reader = threading.Thread(target=self._read, args=(show,), daemon=True)
+        self._reader = threading.Thread(target=self._read, args=(show, show_server or show), daemon=True)
         self._reader.start()
 
     @property
@@ -73,11 +77,28 @@ class OwnCommand:
     ) -> None:
         self.close()
 
-    def _read(self, show: Show) -> None:
-        if self._process.stdout is None:
-            return
-        with self._process.stdout as output:
-            for raw in output:
-                line = raw.decode(errors="replace").rstrip("\n")
-                self.lines.append(line)
-                show(line)
+    def _read(self, show: Show, show_server: Show) -> None:
+        """Hands lines on in the order in which they were written: of both pipes, stdout is emptied first."""
+        shows = {self._process.stdout: show_server, self._process.stderr: show}
+        with selectors.DefaultSelector() as ready:
+            rest: dict[int, bytes] = {}
+            for pipe, callback in shows.items():
+                if pipe is not None:
+                    ready.register(pipe, selectors.EVENT_READ, callback)
+            while ready.get_map():
+                keys = [key for key, _ in ready.select()]
+                key = min(keys, key=lambda one: one.fd)
+                data = os.read(key.fd, 65536)
+                if not data:
+                    ready.unregister(key.fileobj)
+                *lines, rest[key.fd] = (rest.get(key.fd, b"") + data).split(b"\n")
+                for raw in lines:
+                    self._hand_on(raw, key.data)
+        for pipe in shows:
+            if pipe is not None:
+                pipe.close()
+
+    def _hand_on(self, raw: bytes, show: Show) -> None:
+        line = raw.decode(errors="replace")
+        self.lines.append(line)
+        show(line)
