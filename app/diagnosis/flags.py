@@ -10,11 +10,16 @@ from app.core.vocabulary import Engine
 
 
 def catalogue_of(
-    engine: Engine | None, version: str | None, digest: LogDigest, installed: FlagCatalogue | None
+    engine: Engine | None,
+    version: str | None,
+    digest: LogDigest,
+    installed: FlagCatalogue | None,
+    settings: frozenset[str] = frozenset(),
 ) -> tuple[FlagCatalogue | None, bool]:
     """The best catalogue known, and whether it is exact: what it does not list is refused for sure.
 
-    `installed` is what was learnt from the machine: the program's own help, or at least its version.
+    `installed` is what was learnt from the machine: the program's own help, or at least its version. `settings` are
+    names of settings that the program printed: without a version they tell which one it is like.
     """
     if installed is not None and installed.origin == "installed":
         return installed, installed.complete
@@ -25,7 +30,7 @@ def catalogue_of(
     if printed is not None:
         known = _shipped_like(printed)
         return (known, True) if known is not None else (printed, False)
-    nearest = nearest_shipped(engine, version)
+    nearest = _most_like(engine, settings) if version is None and settings else nearest_shipped(engine, version)
     return nearest, nearest is not None and version is not None and nearest.version == version
 
 
@@ -36,6 +41,13 @@ def _printed(engine: Engine, digest: LogDigest) -> FlagCatalogue | None:
         return None
     found = catalogue_from_help(blocks[-1].text, engine, None, "log")
     return found if len(found.flags) > 3 else None
+
+
+def _most_like(engine: Engine, settings: frozenset[str]) -> FlagCatalogue | None:
+    """The shipped version that has most of these settings as flags; of equals the newest."""
+    known = [shipped(engine, version) for version in shipped_catalogues().get(engine, ())]
+    spelt = ["--" + name.replace("_", "-") for name in settings]
+    return max(reversed(known), key=lambda one: len({*spelt} & {*one.spellings}), default=None)
 
 
 def _shipped_like(printed: FlagCatalogue) -> FlagCatalogue | None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from app.core.command import Command
 from app.core.model import Cause
 from app.core.vocabulary import Category, Confidence, RuleStatus
 from app.diagnosis.arguments import complete
@@ -16,7 +19,9 @@ def cause_of(one: Match, scene: Scene, bench: Bench) -> Cause:
     remedy = Remedy()
     if one.rule.fix:
         specs, captures = one.rule.fix, one.captures
-        remedy = choose(specs, captures, bench, lambda condition: holds(condition, scene, captures))
+        # Of a command that is not known, nothing is known to be given: fixes are chosen as for a bare one.
+        asked = scene if scene.command is not None else replace(scene, command=Command.parse(()))
+        remedy = choose(specs, captures, bench, lambda condition: holds(condition, asked, captures))
         remedy = complete(remedy, bench)
     return Cause(
         rule=one.rule.id,

@@ -209,7 +209,8 @@ class _Case:
         """Reads the command by the flags of its own version."""
         ask = self.pipeline.catalogue_for
         installed = ask(given) if ask is not None and given is not None else None
-        self.catalogue, exact = catalogue_of(self.engine, self.version, self.digest, installed)
+        settings = rebuild.setting_names(self._dumps())
+        self.catalogue, exact = catalogue_of(self.engine, self.version, self.digest, installed, settings)
         self.version = self.version or (installed.version if installed is not None else None)
         if self.command is not None:
             self.command = Command.parse(self.command.words(), self.catalogue, self.engine)

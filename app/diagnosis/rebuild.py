@@ -61,6 +61,17 @@ def rebuild(lines: Iterable[tuple[str, Line]]) -> tuple[Command, Line] | None:
     return found
 
 
+def setting_names(lines: Iterable[tuple[str, Line]]) -> frozenset[str]:
+    """The names of all settings that a dump shows: they tell an engine's version apart from others."""
+    names: set[str] = set()
+    for pattern, line in lines:
+        mark = {SGLANG_OBJECT: ("ServerArgs(", "="), SGLANG_DICT: ("server_args={", ":")}.get(pattern)
+        if mark is not None:
+            items = _split(line.body[:_LONGEST].partition(mark[0])[2])
+            names |= {item.partition(mark[1])[0].strip().strip("'\"") for item in items}
+    return frozenset(name for name in names if name.isidentifier())
+
+
 def _words(pattern: str, body: str) -> list[str] | None:
     if pattern == SGLANG_OBJECT:
         return _sglang(dict(_pairs(body.partition("ServerArgs(")[2], "=")))

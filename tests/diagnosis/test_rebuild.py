@@ -74,3 +74,9 @@ def test_the_last_dump_wins() -> None:
     found = rebuild.rebuild([(rebuild.SGLANG_OBJECT, Line(9, two, two)), (rebuild.SGLANG_OBJECT, Line(3, one, one))])
     assert found is not None
     assert found[0].model == "/b"
+
+
+def test_a_dump_tells_the_names_of_all_its_settings() -> None:
+    body = "server_args={'model_path': '/m', 'custom': <object at 0x1>, 'sizes': [1, 2], 'port': 3}"
+    named = rebuild.setting_names([(rebuild.SGLANG_DICT, Line(7, body, body))])
+    assert named == {"model_path", "custom", "sizes", "port"}
