@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from app.core.catalogue import Flag, FlagCatalogue, Takes
-from app.core.helptext import catalogue_from_help, traits_of
+from app.core.helptext import catalogue_from_help, traits_of, with_early_aliases
 from app.core.vocabulary import Engine
 
 FOLDER = Path(__file__).parent.parent / "app" / "core" / "catalogues"
@@ -90,7 +90,7 @@ def _from_parser(command: list[str], engine: Engine, version: str) -> FlagCatalo
     if not answers:
         raise SystemExit(f"no help was asked of a parser; the program printed:\n{output[-2000:]}")
     data = json.loads(answers[-1].removeprefix("@@flags@@"))
-    flags = tuple(_flag(entry) for entry in data["flags"] if entry["options"])
+    flags = with_early_aliases(engine, tuple(_flag(entry) for entry in data["flags"] if entry["options"]))
     return FlagCatalogue(
         engine, version, "shipped", flags, **{**traits_of(engine), "abbreviations": data["abbreviations"]}
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypedDict
 
 from app.core.catalogue import CatalogueOrigin, Flag, FlagCatalogue, Takes
@@ -44,8 +44,16 @@ def catalogue_from_help(
 
     A text that is only a usage block names one spelling of each flag: it is not complete.
     """
-    return FlagCatalogue(
-        engine, version, origin, parse_help(text), complete=_has_entries(text.splitlines()), **traits_of(engine)
+    flags = with_early_aliases(engine, parse_help(text))
+    return FlagCatalogue(engine, version, origin, flags, complete=_has_entries(text.splitlines()), **traits_of(engine))
+
+
+def with_early_aliases(engine: Engine, flags: tuple[Flag, ...]) -> tuple[Flag, ...]:
+    """The flags with the spellings that a program translates before its parser sees them: vLLM's `-O3`."""
+    if engine is not Engine.VLLM or any("-O" in flag.spellings for flag in flags):
+        return flags
+    return tuple(
+        replace(flag, aliases=(*flag.aliases, "-O")) if flag.name == "--optimization-level" else flag for flag in flags
     )
 
 
@@ -60,12 +68,8 @@ def parse_help(text: str) -> tuple[Flag, ...]:
     found: dict[str, Flag] = {}
     for flag in entries:
         needed = not required.isdisjoint(flag.spellings)
-        found.setdefault(flag.name, _required(flag) if needed else flag)
+        found.setdefault(flag.name, replace(flag, required=needed))
     return tuple(found.values())
-
-
-def _required(flag: Flag) -> Flag:
-    return Flag(flag.name, flag.aliases, flag.takes, flag.choices, flag.type, flag.negations, True, flag.count)
 
 
 # -- the list of options ---------------------------------------------------------------------------------------------
@@ -172,8 +176,8 @@ def _takes(metavar: str) -> tuple[Takes, int | None]:
 
 
 def _choices(metavar: str) -> tuple[str, ...]:
-    match = _CHOICES.match(metavar)
-    if match is None or "..." in match[1] or re.search(r"[a-z]", metavar[match.end() :].replace(match[0], "")):
+    match = _CHOICES.match(metavar.lstrip("["))
+    if match is None or "..." in match[1] or re.search(r"[a-z]", metavar.replace(match[0], "")):
         return ()  # `{a,b} or any other name`: the list is only advice
     return tuple(choice.strip() for choice in match[1].split(","))
 
