@@ -17,6 +17,7 @@ from app.cli.showing import (
     changes,
     clock,
     console,
+    kept_log,
     opened,
     print_json,
     print_proposal,
@@ -27,6 +28,7 @@ from app.cli.showing import (
 from app.core.errors import StaleError
 from app.core.vocabulary import IncidentStatus
 from app.service.asking import look
+from app.store.processes import alive
 from app.store.store import Store
 from app.store.texts import described_end, reached
 from app.store.views import IncidentView, LaunchView, ProposalView
@@ -134,16 +136,17 @@ def show(ctx: typer.Context, number: IncidentArgument, as_json: JsonOption = Fal
     """Prints all there is about an incident."""
     with opened(ctx, state) as store:
         incident = store.incident(number)
+        failed = next((launch for launch in reversed(incident.launches) if launch.diagnosis is not None), None)
+        log = kept_log(store, failed)
         folder = store.state / "incidents" / str(number)
     if as_json:
         print_json(incident_json(incident))
         return
     _show_head(incident)
     _show_launches(incident)
-    failed = next((launch for launch in reversed(incident.launches) if launch.diagnosis is not None), None)
     if failed is not None and failed.diagnosis is not None:
         say()
-        print_card(console(), failed.diagnosis, log=str(failed.log_path) if failed.log_path else None)
+        print_card(console(), failed.diagnosis, log=log, next_step=_next_step(incident))
     if incident.proposal is not None:
         say()
         print_proposal(incident.proposal, incident.launches[-1].command if incident.launches else ())
@@ -235,6 +238,8 @@ def _show_launches(incident: IncidentView) -> None:
         else:
             for line in changes(before.command, launch.command):
                 say(f"    {line}")
+        if launch.diagnosis is not None and launch.diagnosis.causes:
+            say(f"    → {launch.diagnosis.causes[0].title}")
         before = launch
 
 
@@ -242,8 +247,18 @@ def _fate(launch: LaunchView) -> str:
     if not launch.ran:
         return "stopped by the pre-flight check, never started"
     if launch.ended_at is None:
-        return f"not ended, came to {reached(launch.phase, launch.percent)}"
+        seen = reached(launch.phase, launch.percent)
+        return f"runs, {seen}" if alive(launch.process) else f"nobody saw its end, came to {seen}"
     return described_end(launch.exit, launch.phase, launch.percent)
+
+
+def _next_step(incident: IncidentView) -> str | None:
+    """What a person is to do; None leaves it to the card."""
+    if incident.status is IncidentStatus.RESOLVED:
+        return "nothing, this is resolved."
+    if incident.status in (IncidentStatus.RELAUNCHING, IncidentStatus.VERIFYING):
+        return f"nothing, it is being brought back ({incident.status})."
+    return f"crashcart incidents approve {incident.id}" if incident.proposal is not None else None
 
 
 def _show_timeline(incident: IncidentView) -> None:

@@ -9,7 +9,7 @@ import typer
 
 from app.cli.objects import report_json
 from app.cli.render import print_card
-from app.cli.showing import JsonOption, StateOption, console, opened, print_json, print_proposal, say
+from app.cli.showing import JsonOption, StateOption, console, kept_log, opened, print_json, print_proposal, say
 from app.core.vocabulary import Outcome
 from app.diagnosis.pipeline import Pipeline
 from app.rules.load import load_rules
@@ -45,17 +45,18 @@ def tell(
     said = sys.stdin.read() if text == "-" else text
     with opened(ctx, state) as store:
         answer = report(store, said, server, lambda: Pipeline(load_rules()))
+        log = kept_log(store, store.launch(answer.server.launch_id)) if answer.server.launch_id else None
     if as_json:
         print_json(report_json(answer))
     else:
-        _show(answer)
+        _show(answer, log)
     raise typer.Exit(answer.exit_code)
 
 
-def _show(answer: Report) -> None:
+def _show(answer: Report, log: str | None) -> None:
     say(f"{answer.server.name}: {answer.text}")
     if answer.diagnosis is not None and answer.diagnosis.outcome is Outcome.FAILED:
-        print_card(console(), answer.diagnosis, log=str(answer.log) if answer.log else None)
+        print_card(console(), answer.diagnosis, log=log)
     if answer.proposal is not None:
         print_proposal(answer.proposal, answer.server.command)
     if answer.incident_id is not None:

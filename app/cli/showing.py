@@ -20,7 +20,7 @@ from app.core.text import neutralise, shorten
 from app.core.vocabulary import Category, Confidence, Outcome, Phase
 from app.store.encode import diagnosis_in, diagnosis_out
 from app.store.store import Store
-from app.store.views import ProposalView
+from app.store.views import LaunchView, ProposalView
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -96,12 +96,24 @@ def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
 
 def changes(before: Sequence[str], after: Sequence[str]) -> Iterator[str]:
-    """What differs between two commands: "- words" and "+ words"."""
-    for tag, a, b, c, d in difflib.SequenceMatcher(a=before, b=after, autojunk=False).get_opcodes():
+    """What differs between two commands, a flag with its values: "- --a 1" and "+ --b 1"."""
+    old, new = _flags(before), _flags(after)
+    for tag, a, b, c, d in difflib.SequenceMatcher(a=old, b=new, autojunk=False).get_opcodes():
         if tag in ("delete", "replace"):
-            yield f"- {shlex.join(before[a:b])}"
+            yield f"- {shell([word for words in old[a:b] for word in words])}"
         if tag in ("insert", "replace"):
-            yield f"+ {shlex.join(after[c:d])}"
+            yield f"+ {shell([word for words in new[c:d] for word in words])}"
+
+
+def _flags(words: Sequence[str]) -> list[tuple[str, ...]]:
+    """The words of a command, each flag together with the words up to the next one."""
+    groups: list[list[str]] = []
+    for word in words:
+        if word.startswith("-") or not groups or not groups[-1][0].startswith("-"):
+            groups.append([word])
+        else:
+            groups[-1].append(word)
+    return [tuple(group) for group in groups]
 
 
 def shell(words: Sequence[str]) -> str:
@@ -111,6 +123,14 @@ def shell(words: Sequence[str]) -> str:
         f"{name}={shlex.quote(value)}" if mark and name.isidentifier() else shlex.quote(word)
         for word, (name, mark, value) in zip(words, names, strict=True)
     )
+
+
+def kept_log(store: Store, launch: LaunchView | None) -> str | None:
+    """The copy of a launch's output, which its diagnosis counts the lines of; None where none was kept."""
+    if launch is None or launch.incident_id is None:
+        return None
+    path = store.state / "incidents" / str(launch.incident_id) / f"launch-{launch.id}" / "log"
+    return str(path) if path.is_file() else None
 
 
 def print_proposal(proposal: ProposalView, command: Sequence[str]) -> None:

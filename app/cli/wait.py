@@ -8,7 +8,7 @@ import typer
 
 from app.cli.objects import wait_json
 from app.cli.render import print_card
-from app.cli.showing import JsonOption, StateOption, console, opened, prepare, print_json, print_proposal, say
+from app.cli.showing import JsonOption, StateOption, console, kept_log, opened, prepare, print_json, print_proposal, say
 from app.core.durations import seconds
 from app.service.asking import Answer, Until, wait
 
@@ -45,19 +45,19 @@ def wait_for(
         prepare()
         with opened(ctx, state) as store:
             answer = wait(store, name, until, limit)
+            log = kept_log(store, answer.launch)
     except KeyboardInterrupt:
         raise typer.Exit(_INTERRUPTED) from None
     if as_json:
         print_json(wait_json(answer))
     else:
-        _show(answer, until)
+        _show(answer, until, log)
     raise typer.Exit(answer.exit_code)
 
 
-def _show(answer: Answer, until: Until) -> None:
+def _show(answer: Answer, until: Until, log: str | None) -> None:
     say(f"{answer.server.name}: {answer.text}")
     if answer.diagnosis is not None and not (answer.reached and until is Until.READY):
-        log = str(answer.server.log_path) if answer.server.log_path else None
         print_card(console(), answer.diagnosis, log=log)
     if answer.proposal is not None:
         print_proposal(answer.proposal, answer.launch.command if answer.launch else ())

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 from app.core.command import Command
 from app.core.errors import CrashcartError, UsageError
@@ -40,7 +39,6 @@ class Report:
     crashed: bool
     text: str
     diagnosis: Diagnosis | None = None
-    log: Path | None = None
     proposal: ProposalView | None = None
     incident_id: int | None = None
 
@@ -75,7 +73,6 @@ def report(store: Store, text: str, name: str | None, pipeline: PipelineSource) 
         crashed=crashed,
         text=_answer(store, server, truth, crashed, diagnosis),
         diagnosis=diagnosis,
-        log=server.log_path,
         proposal=store.incident(incident_id).proposal if incident_id is not None else None,
         incident_id=incident_id,
     )

@@ -283,9 +283,35 @@ def test_show_tells_each_launch_by_what_changed(story: int, asked: Asked) -> Non
     lines = asked("incidents", "show", str(story)).out.splitlines()
 
     assert "    A=1 serve --num-tokens 16" in lines
-    assert "    - --num-tokens" in lines
-    assert "    + --tokens" in lines
+    assert "    - --num-tokens 16" in lines
+    assert "    + --tokens 16" in lines
     assert "    + --steps 3" in lines
+
+
+def test_show_tells_each_failed_launch_by_its_cause_and_the_running_one_as_such(
+    story: int, store: Store, asked: Asked
+) -> None:
+    store.launch_started(3, os.getpid())
+    store.set_state("kimi", ServerState.READY, "health answered 200", Progress(Phase.READY))
+
+    out = asked("incidents", "show", str(story)).out
+
+    assert out.count("    → EAGLE needs --speculative-num-steps\n") == 2
+    assert re.search(r"Launch 3 \(.*\): runs, ready\n", out)
+
+
+def test_what_is_resolved_needs_no_next_step(story: int, asked: Asked) -> None:
+    assert "Next: nothing, this is resolved." in asked("incidents", "show", str(story)).out
+
+
+def test_the_proof_points_into_the_copy_that_was_kept(store: Store, dies: Dying, asked: Asked) -> None:
+    launch, incident = dies()
+    log = store.evidence_folder(incident) / f"launch-{launch}" / "log"
+    log.parent.mkdir()
+    log.write_text("the output of this launch\n")
+
+    for words in (("wait", "kimi"), ("incidents", "show", str(incident)), ("report", "crashed")):
+        assert f"{log}:12" in asked(*words).out
 
 
 def test_show_has_card_timeline_and_evidence(story: int, store: Store, asked: Asked) -> None:
@@ -473,7 +499,7 @@ def test_a_command_is_shown_ready_to_paste() -> None:
 
 
 def test_changes_name_what_went_and_what_came() -> None:
-    assert list(changes(["serve", "--a", "1"], ["serve", "--b", "1", "--c"])) == ["- --a", "+ --b", "+ --c"]
+    assert list(changes(["serve", "--a", "1"], ["serve", "--b", "1", "--c"])) == ["- --a 1", "+ --b 1 --c"]
 
 
 def test_json_of_a_hostile_text_is_valid_json(store: Store, dies: Dying, asked: Asked) -> None:
