@@ -51,8 +51,9 @@ def last_resort(
         return _unknown(symptoms[0].line, None, exit), None
     if killed:
         return _killed(exit, seen), None
-    if exit.code not in (None, 0):
-        error = _last_error(digest, harmless)
+    errors = [event for event in digest.events if event.kind == "error" and event.first.number not in harmless]
+    if exit.code not in (None, 0) or (not exit.known and errors and _ends_with(errors[-1], digest, seen, place)):
+        error = errors[0] if errors else None
         return _unknown(error.first if error else None, error, exit), error
     return None
 
@@ -155,9 +156,10 @@ def _fatal(event: Event, digest: LogDigest, seen: Seen, place: Places) -> bool:
     return far <= (_AT_THE_END if seen.phase is Phase.READY else _NEAR_THE_END)
 
 
-def _last_error(digest: LogDigest, harmless: Collection[int]) -> Event | None:
-    errors = [event for event in digest.events if event.kind == "error" and event.first.number not in harmless]
-    return errors[0] if errors else None
+def _ends_with(error: Event, digest: LogDigest, seen: Seen, place: Places) -> bool:
+    """Whether a start ends with an error line, as it does when the program gives up."""
+    far = error.last.number if digest.newest_first else digest.lines - error.last.number
+    return far < _AT_THE_END and seen.phase is not Phase.READY and _fatal(error, digest, seen, place)
 
 
 def _root(event: Event) -> Raised | None:

@@ -8,6 +8,9 @@ from app.core.model import LogDigest
 from app.core.shipped import nearest_shipped, shipped, shipped_catalogues
 from app.core.vocabulary import Engine
 
+_WHOLE = 25  # a block of so many flags is a whole one; SGLang has 400, vLLM 300
+_FEWEST = 4
+
 
 def catalogue_of(
     engine: Engine | None,
@@ -35,12 +38,19 @@ def catalogue_of(
 
 
 def _printed(engine: Engine, digest: LogDigest) -> FlagCatalogue | None:
-    """The flags of the usage block in the log; it names one spelling of each."""
+    """The flags of the usage block in the log; it names one spelling of each.
+
+    A few flags that the engine is known to have are a block that was cut short, not all that it takes.
+    """
     blocks = [event for event in digest.events if event.kind == "usage" and len(event.lines) > 2]
     if not blocks or blocks[-1].truncated:
         return None
     found = catalogue_from_help(blocks[-1].text, engine, None, "log")
-    return found if len(found.flags) > 3 else None
+    if len(found.flags) >= _WHOLE:
+        return found
+    nearest = nearest_shipped(engine)
+    cut_short = nearest is not None and all(flag.name in nearest for flag in found.flags)
+    return None if cut_short or len(found.flags) < _FEWEST else found
 
 
 def _most_like(engine: Engine, settings: frozenset[str]) -> FlagCatalogue | None:

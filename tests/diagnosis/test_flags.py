@@ -37,6 +37,15 @@ def test_the_usage_block_in_the_log_comes_before_what_is_shipped() -> None:
     assert (found.origin, exact, "--new-b" in found) == ("log", False, True)
 
 
+def test_a_usage_block_that_was_cut_short_is_not_taken_for_all_flags() -> None:
+    short = usage(
+        "usage: api_server.py [-h] [--host H] [--port P]", "  [--dtype D] [--api-key K]", "api_server.py: error: x"
+    )
+    found, exact = catalogue_of(Engine.VLLM, None, short, None)
+    assert found is not None
+    assert (found.origin, exact) == ("shipped", False)
+
+
 def test_a_shipped_catalogue_is_exact_for_its_own_version_only() -> None:
     known = shipped(Engine.SGLANG, "0.5.9")
     assert catalogue_of(Engine.SGLANG, "0.5.9", LogDigest(), None) == (known, True)
