@@ -33,7 +33,8 @@ class Timings:
     end_grace: float = 10.0  # between SIGTERM and SIGKILL
     leftover_grace: float = 3.0  # the same for processes that a dead server left behind
     port_wait: float = 5.0  # for a port that is just being let go
-    last_words: float = 0.4  # for what the dying children still write
+    last_words: float = 0.4  # for what the dying children still write, as long as they
+    silence: float = 0.1  # are not silent for this long
     look: float = 1.0  # between looks at processes, silence and log size
     log_limit: int = 200 * 1024 * 1024
 
@@ -129,9 +130,16 @@ class Follower:
     async def last_words(self) -> None:
         """Reads to the end of the log; waits a moment for what surviving children still write."""
         deadline = time.monotonic() + self.timings.last_words
-        survivors = bool(self.child.group.members())
-        while self._take() or (survivors and time.monotonic() < deadline):
+        end = self.tail.size  # survivors may write on for ever
+        while self.tail.offset < end and self._take():
+            await asyncio.sleep(0)
+        if not self.child.group.members():
+            self._take()  # written between our last look and its end
+            return
+        heard = time.monotonic()
+        while time.monotonic() < min(deadline, heard + self.timings.silence):
             await asyncio.sleep(POLL)
+            heard = time.monotonic() if self._take() else heard
 
     # -- output
 

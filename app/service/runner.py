@@ -15,7 +15,7 @@ from app.core.command import Command
 from app.core.errors import LaunchError, StoreError
 from app.core.model import Exit, Progress
 from app.core.vocabulary import Engine, Mode, Phase, ServerState
-from app.diagnosis.pipeline import Pipeline
+from app.diagnosis.pipeline import Pipeline, Session
 from app.service.acting import Actor, Next
 from app.service.following import Ended, Follower, Reports, Stop, Timings
 from app.service.intake import (
@@ -121,7 +121,7 @@ class Runner:
         while True:
             self.command = next_launch.command if next_launch else self.command
             launch = await self._start(self.command, next_launch)
-            ended = await launch.follower.until_ended()
+            ended = await self._followed(launch)
             if ended.how == "asked":
                 return await self._stopped(launch)
             death = await self._died(launch, ended)
@@ -151,6 +151,7 @@ class Runner:
         log = self.log
         attempt = chosen.attempt_id if chosen else None
         stranger = port_holder(command.port, command.host) if command.port else None
+        session = self.pipeline.session(engine=self.options.engine, command=command)
         launch_id = self.store.begin_launch(
             self.options.name,
             command.words(),
@@ -172,8 +173,17 @@ class Runner:
         self.store.launch_started(launch_id, child.pid, child.pid, log)
         self.launches += 1
         self.actor.group = child.group
-        follower = self._follower(launch_id, command, child, kept, stranger)
+        follower = self._follower(launch_id, command, child, session, kept, stranger)
         return Launch(launch_id, command, child, follower, kept, attempt)
+
+    async def _followed(self, launch: Launch) -> Ended:
+        try:
+            return await launch.follower.until_ended()
+        except BaseException:
+            # A fault of ours must not take a server down that serves; but nobody may think that it is looked after.
+            launch.child.release()
+            self.terminal.say(f"process {launch.child.pid} goes on without supervision")
+            raise
 
     def _could_not_start(self, launch_id: int, attempt: int | None, text: str) -> None:
         self.store.launch_ended(launch_id, Exit(), Phase.STARTING, asked=False, evidence=text)
@@ -181,12 +191,12 @@ class Runner:
             self.store.end_attempt(attempt, AttemptOutcome.FAILED, text)
 
     def _follower(
-        self, launch_id: int, command: Command, child: Child, kept: Kept, stranger: Holder | None
+        self, launch_id: int, command: Command, child: Child, session: Session, kept: Kept, stranger: Holder | None
     ) -> Follower:
         health = Health(self.options.health, self.timings.answer_wait) if self.options.health else None
         return Follower(
             child=child,
-            session=self.pipeline.session(engine=self.options.engine, command=command),
+            session=session,
             tail=Tail(kept.log, kept.start),
             reports=Reports(self._on_state, self._on_ready, lambda text: self._on_settled(launch_id, command, text)),
             stop=self.stop,
