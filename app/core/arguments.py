@@ -32,7 +32,7 @@ _READERS: tuple[tuple[str, Reader], ...] = (
     # click, typer
     (_OTHERS + rf"No such option:? '?(?P<flag>{_FLAG})'?(?P<rest>.*)$", complaints.no_such_option),
     (_OTHERS + rf"Option '(?P<flag>{_FLAG})' (?P<what>requires|does not take)", complaints.option_value),
-    (_OTHERS + rf"Invalid value for '(?P<flag>{_FLAG})[^']*'(?: \([^)]*\))?: (?P<what>.+)$", complaints.invalid_value),
+    (_OTHERS + rf"Invalid value for '(?P<flag>{_FLAG})[^']*'[^:]*: (?P<what>.+)$", complaints.invalid_value),
     (_OTHERS + rf"Missing option '(?P<flag>{_FLAG})'", complaints.missing_option),
     (_OTHERS + r"Got unexpected extra arguments? \((?P<words>.+)\)", complaints.unrecognized),
     # llama.cpp

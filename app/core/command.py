@@ -15,7 +15,7 @@ from typing import Literal
 
 from app.core.catalogue import FlagCatalogue
 from app.core.errors import CommandError
-from app.core.layout import Assignment, Layout, lay_out
+from app.core.layout import Assignment, Layout, is_shell_operator, lay_out
 from app.core.model import Fix, FlagValue
 from app.core.occurrences import Occurrence, Reading, is_flag_word, key_of, read_arguments
 from app.core.shipped import nearest_shipped
@@ -305,8 +305,8 @@ def _spell(flag: str, values: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _needs_equals(value: str) -> bool:
-    """A value that a parser would take for a flag has to be joined to its own."""
-    return is_flag_word(value, None)
+    """A value that would be taken for a flag or for a shell's operator has to be joined to its own flag."""
+    return value == "--" or is_flag_word(value, None) or is_shell_operator(value)
 
 
 def _quote(word: str, assignment: bool) -> str:

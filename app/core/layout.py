@@ -162,8 +162,13 @@ def lay_out(words: Sequence[str]) -> Layout:
             break
         layout, at = step
     layout = _program(words, at, layout)
-    end = next((i for i in range(layout.arguments, len(words)) if _SHELL_OPERATOR.fullmatch(words[i])), len(words))
+    end = next((i for i in range(layout.arguments, len(words)) if is_shell_operator(words[i])), len(words))
     return replace(layout, end=end)
+
+
+def is_shell_operator(word: str) -> bool:
+    """`>`, `2>&1`, `| tee`, `&`: what a pasted line has behind the command itself."""
+    return _SHELL_OPERATOR.fullmatch(word) is not None
 
 
 def basename(word: str) -> str:
