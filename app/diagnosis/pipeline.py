@@ -42,9 +42,18 @@ class Pipeline:
     """Rules and readers, ready to diagnose any number of logs. Immutable: sessions hold all state."""
 
     def __init__(
-        self, ruleset: RuleSet, *, catalogue_for: CatalogueSource | None = None, read_source: bool = True
+        self,
+        ruleset: RuleSet,
+        *,
+        catalogue_for: CatalogueSource | None = None,
+        read_source: bool = True,
+        cache: Path | None = None,
     ) -> None:
-        """`catalogue_for` may run an engine's `--help`: give it only for commands that this machine's user launches."""
+        """`catalogue_for` may run an engine's `--help`: give it only for commands that this machine's user launches.
+
+        `cache` is a folder where compiled patterns are kept: later processes start a second earlier.
+        """
+        self.cache = cache
         self.ruleset = ruleset
         self.catalogue_for = catalogue_for
         self.read_source = read_source
@@ -53,7 +62,7 @@ class Pipeline:
     def patterns(self) -> PatternSet:
         """All that one pass over a log looks for."""
         known = self.ruleset.patterns()
-        return PatternSet((*known.patterns, *rebuild.PATTERNS, _ARGUMENT_ERROR), known.boundaries)
+        return PatternSet((*known.patterns, *rebuild.PATTERNS, _ARGUMENT_ERROR), known.boundaries, cache=self.cache)
 
     @cached_property
     def progress_rules(self) -> RuleSet:

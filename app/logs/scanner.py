@@ -33,6 +33,11 @@ def make_scanner(forms: Sequence[Form]) -> Scanner:
     return RegexScanner(forms) if hyperscan is None else HyperscanScanner(forms)
 
 
+def can_be_kept() -> str:
+    """The version of the scanner whose databases can be kept on disk; empty where there is none."""
+    return "" if hyperscan is None else str(hyperscan.__version__)  # type: ignore[attr-defined]
+
+
 class HyperscanScanner:
     """One automaton for all forms: the time hardly grows with their number."""
 
@@ -45,6 +50,22 @@ class HyperscanScanner:
             self.refused = tuple(sorted({number for number, _ in forms} - {number for number, _ in good}))
             self._database = self._compile(good)
         self._local = threading.local()
+
+    @classmethod
+    def loaded(cls, data: bytes) -> HyperscanScanner | None:
+        """A scanner that was kept by `dump`; None when it was made for another processor or is damaged."""
+        scanner = cls.__new__(cls)
+        scanner.refused = ()
+        try:
+            scanner._database = hyperscan.loadb(data, hyperscan.HS_MODE_BLOCK)
+        except (hyperscan.error, ValueError, TypeError):
+            return None
+        scanner._local = threading.local()
+        return scanner
+
+    def dump(self) -> bytes:
+        """The compiled database, for `loaded` in a later process on this machine."""
+        return bytes(hyperscan.dumpb(self._database))
 
     @staticmethod
     def _compile(forms: Sequence[Form]) -> hyperscan.Database:

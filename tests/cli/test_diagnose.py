@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,14 @@ COMMAND = (
     "sk-1",
     "--contxt-length=8",
 )
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _own_state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A state folder of their own; the compiled patterns in it serve all of these tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CRASHCART_STATE", str(tmp_path_factory.mktemp("state")))
+        yield
 
 
 def crashcart(*arguments: str, stdin: str = "", **env: str) -> subprocess.CompletedProcess[str]:
@@ -160,3 +169,13 @@ def test_the_card_shows_a_hostile_line_as_text() -> None:
     text = crashcart("diagnose", "-", "--exit-code", "1", stdin=UNKNOWN).stdout
     assert "[bold]x[/bold]" in text
     assert "\x1b" not in text
+
+
+def test_a_machine_on_which_nothing_can_be_written_is_no_obstacle(log: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    assert crashcart("diagnose", str(log), CRASHCART_STATE=str(tmp_path / "file" / "state")).returncode == 1
+
+
+def test_no_colour_reaches_a_pipe_or_a_person_who_wants_none(log: Path) -> None:
+    done = crashcart("diagnose", str(log), "--", *COMMAND, NO_COLOR="1", FORCE_COLOR="")
+    assert "\x1b[" not in done.stdout
