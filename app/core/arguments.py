@@ -24,11 +24,12 @@ _OTHERS = r"^(?:[\w./-]+: )?(?:[Ee]rror: |ERROR: )?"
 _FLAG = r"--?[A-Za-z][\w.+-]*"
 
 _READERS: tuple[tuple[str, Reader], ...] = (
-    (_ARGPARSE + r"unrecognized arguments: (?P<words>.+)$", complaints.unrecognized),
+    (_ARGPARSE + r"unrecognized arguments:(?P<words>.*)$", complaints.unrecognized),
     (_ARGPARSE + r"ambiguous option: (?P<flag>\S+?)(?:=(?P<value>.*))? could match (?P<all>.+)$", complaints.ambiguous),
     (_ARGPARSE + r"the following arguments are required: (?P<all>.+)$", complaints.required),
     (_ARGPARSE + r"one of the arguments (?P<all>.+?) is required", complaints.one_of),
     (_ARGPARSE + r"argument (?P<flag>[^\s:]+): (?P<what>.+)$", complaints.argument),
+    (_ARGPARSE + rf"Invalid (?:JSON format|fields) for (?P<flag>{_FLAG}): ", complaints.not_json),
     # click, typer
     (_OTHERS + rf"No such option:? '?(?P<flag>{_FLAG})'?(?P<rest>.*)$", complaints.no_such_option),
     (_OTHERS + rf"Option '(?P<flag>{_FLAG})' (?P<what>requires|does not take)", complaints.option_value),

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from app.core.command import Command
 from app.core.helptext import parse_help
-from app.core.occurrences import Occurrence, is_flag_word
+from app.core.occurrences import Occurrence, is_flag_word, key_of
 from app.core.problems import ArgumentProblem
 
 _FLAG = r"--?[A-Za-z][\w.+-]*"
@@ -32,19 +32,24 @@ class Context:
 
     def problem(self, kind: str, flag: str, value: str | None = None, **more: object) -> ArgumentProblem:
         """A problem with the flag as the person typed it, and the value that the command gave it."""
-        spelled = self.typed(flag)
+        spelled = self.typed(flag, value)
         if value is None and self.command is not None:
             given = self.command.get(spelled)
             value = given if isinstance(given, str) else None
         return ArgumentProblem(kind, spelled, value, text=self.text, **more)  # type: ignore[arg-type]
 
-    def typed(self, flag: str) -> str:
-        """The spelling in the command of one of `-tp/--tensor-parallel-size`; else the long one."""
+    def typed(self, flag: str, value: str | None = None) -> str:
+        """The spelling in the command of one of `-tp/--tensor-parallel-size`; else the long one.
+
+        Where the flag is given more than once, the one with the value that was complained about.
+        """
         names = flag.split("/")
         if self.command is not None:
-            for entry in reversed(self.command.arguments):
-                if any(_same(entry.spelled, name) for name in names) or entry.key in names:
-                    return entry.spelled
+            keys = {key_of(name, self.command.catalogue)[0] for name in names}
+            found = [entry for entry in self.command.arguments if _same(entry.spelled, names[0]) or entry.key in keys]
+            blamed = [entry for entry in found if value is not None and value in self.command.values_of(entry)]
+            if found:
+                return (blamed or found)[-1].spelled
         return next((name for name in names if name.startswith("--")), names[0])
 
 
@@ -58,7 +63,7 @@ def _same(typed: str, reported: str) -> bool:
 
 def unrecognized(match: re.Match[str], context: Context) -> list[ArgumentProblem]:
     """`--a 1 --b`: flags with the values that belong to them, and words that belong to no flag."""
-    words = re.split(r" +", match["words"].strip())
+    words = match["words"].strip(" ").split(" ")
     if re.fullmatch(r"(?:\S*/)?(?:ba|da|z)?sh", words[0]):
         # A shell's command line that an image's entry point took for its arguments: its flags are not ours.
         return [ArgumentProblem("unknown", "", match["words"].strip(), text=context.text)]
@@ -101,13 +106,25 @@ def _occurrence(name: str, command: Command | None) -> Occurrence | None:
 
 def _stray(words: Sequence[str], context: Context) -> list[ArgumentProblem]:
     """A word behind a switch was meant as its value; of others we can't tell more than that they are too many."""
-    typed = context.command.words() if context.command is not None else ()
-    starts = {entry.at for entry in context.command.arguments} if context.command is not None else set()
-    for at in starts:
-        if words and typed[at + 1 : at + 2] == (words[0],) and "=" not in typed[at]:
-            first = ArgumentProblem("unexpected-value", typed[at], words[0], text=context.text)
-            return [first, *(_stray(words[1:], context) if len(words) > 1 else [])]
+    for count in range(len(words), 0, -1):
+        word = " ".join(words[:count])  # the message does not tell where an argument with blanks ends
+        if switch := _switch_before(word, context.command):
+            rest = _stray(words[count:], context) if count < len(words) else []
+            return [ArgumentProblem("unexpected-value", switch, word, text=context.text), *rest]
     return [ArgumentProblem("unknown", "", " ".join(words), text=context.text)]
+
+
+def _switch_before(word: str, command: Command | None) -> str | None:
+    """The flag behind which this word stands in the command without being its value."""
+    if command is None:
+        return None
+    typed = command.words()
+    for entry in command.arguments:
+        behind = entry.at + 1
+        own = behind in entry.values and entry.flag is not None
+        if entry.inline is None and not own and typed[behind : behind + 1] == (word,):
+            return entry.spelled
+    return None
 
 
 def ambiguous(match: re.Match[str], context: Context) -> list[ArgumentProblem]:
@@ -145,7 +162,13 @@ def argument(match: re.Match[str], context: Context) -> list[ArgumentProblem]:
         wanted = found["type"] or found["name"]
         value = _given(flag, found["value"], context)
         return [context.problem("bad-type", flag, value, type=_TYPES.get(wanted, wanted))]
+    if found := re.match(r"Invalid integer value: (?P<value>'[^']*'|\"[^\"]*\")", what):
+        return [context.problem("bad-type", flag, _bare(found["value"]), type="human-int")]
     return [context.problem("bad-type", flag, type="json" if "json" in what.lower() else None)]
+
+
+def not_json(match: re.Match[str], context: Context) -> list[ArgumentProblem]:
+    return [context.problem("bad-type", match["flag"], type="json")]
 
 
 def _given(flag: str, reported: str, context: Context) -> str:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from app.core.problems import ArgumentProblem
+from app.core.vocabulary import Engine
 
 if TYPE_CHECKING:
     from app.core.catalogue import Flag, FlagCatalogue
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 # Read before the parser proper: `--help` ends the program, and `sglang serve` itself takes out `--model-type`.
 _BEFORE_PARSING = frozenset({"-h", "--help", "--version", "--model-type"})
+# What stands for "no value" whatever the type of the flag is.
+_NO_VALUE: Mapping[Engine, tuple[str, ...]] = {Engine.VLLM: ("", "None")}
 _FROM_FILE = "--config"  # its file can give whatever the command lacks
 
 
@@ -40,7 +43,7 @@ def _problems_of_flag(command: Command, entry: Occurrence, catalogue: FlagCatalo
             text = f"{entry.spelled} takes its value as the next word, not behind `=`."
             yield ArgumentProblem("unknown", entry.spelled, entry.inline, (entry.spelled,), text=text)
         elif resolution.key is None:
-            yield from _problems_of_values(entry, resolution.flag, values)
+            yield from _problems_of_values(entry, resolution.flag, values, _NO_VALUE.get(catalogue.engine, ()))
     elif catalogue.complete and resolution.kind == "ambiguous":
         names = tuple(flag.name for flag in resolution.candidates)
         text = f"{entry.spelled} is short for several flags: {', '.join(names)}."
@@ -50,7 +53,9 @@ def _problems_of_flag(command: Command, entry: Occurrence, catalogue: FlagCatalo
         yield ArgumentProblem("unknown", entry.spelled, _joined(values), text=text)
 
 
-def _problems_of_values(entry: Occurrence, flag: Flag, values: tuple[str, ...]) -> Iterator[ArgumentProblem]:
+def _problems_of_values(
+    entry: Occurrence, flag: Flag, values: tuple[str, ...], no_value: Container[str]
+) -> Iterator[ArgumentProblem]:
     if flag.takes == "none":
         if entry.inline is not None:
             text = f"{entry.spelled} is a switch and takes no value."
@@ -63,12 +68,12 @@ def _problems_of_values(entry: Occurrence, flag: Flag, values: tuple[str, ...]) 
         text = f"{entry.spelled} needs {flag.count} values."
         yield ArgumentProblem("missing-value", entry.spelled, _joined(values), text=text, type=flag.type)
     for value in values:
-        if problem := _problem_of_value(entry.spelled, flag, value):
+        if value not in no_value and (problem := _problem_of_value(entry.spelled, flag, value)):
             yield problem
 
 
 def _problem_of_value(spelled: str, flag: Flag, value: str) -> ArgumentProblem | None:
-    if value in ("", "None") or "$" in value or "`" in value:
+    if "$" in value or "`" in value:
         return None
     if flag.type is not None and not accepts(flag.type, value):
         text = f"{spelled} takes {_KINDS[flag.type]}, not {value!r}."

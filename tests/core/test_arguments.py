@@ -73,6 +73,31 @@ def test_a_word_behind_a_switch_was_meant_as_its_value() -> None:
     assert short(read(line)) == [("unknown", "", "true")]
 
 
+def test_a_word_that_another_flag_has_as_its_value_is_not_confused_with_it() -> None:
+    line = "x.py: error: unrecognized arguments: 1 two words"
+    command = "python -m sglang.launch_server --port 1 --enable-metrics 1 --trust-remote-code 'two words'"
+
+    assert short(read(line, command)) == [
+        ("unexpected-value", "--enable-metrics", "1"),
+        ("unexpected-value", "--trust-remote-code", "two words"),
+    ]
+
+
+def test_an_empty_word_is_a_word() -> None:
+    line = "x.py: error: unrecognized arguments: "
+
+    assert short(read(line, "python -m sglang.launch_server --enable-metrics '' --port 1")) == [
+        ("unexpected-value", "--enable-metrics", "")
+    ]
+
+
+def test_of_a_flag_given_twice_the_one_with_the_bad_value_is_named() -> None:
+    line = "x.py: error: argument --speculative-num-steps: invalid int value: 'abc'"
+    command = "python -m sglang.launch_server --speculative-num-steps abc --speculative-num-st 1"
+
+    assert short(read(line, command)) == [("bad-type", "--speculative-num-steps", "abc")]
+
+
 def test_a_shells_command_line_is_not_taken_for_flags() -> None:
     line = "api_server.py: error: unrecognized arguments: /bin/bash -c cd / && python3 -m x --port 80"
 
@@ -94,6 +119,9 @@ def test_a_shells_command_line_is_not_taken_for_flags() -> None:
         ("x.py: error: argument --on: ignored explicit argument 'true'", ("unexpected-value", "--on", "true")),
         ("x.py: error: argument -tp/--tensor-parallel-size: invalid int value: 'two'",
          ("bad-type", "--tensor-parallel-size", "two")),
+        ("sglang serve: error: argument --context-length: Invalid integer value: '0.5'. Use a plain integer, SI suffixes",
+         ("bad-type", "--context-length", "0.5")),
+        ("vllm serve: error: Invalid JSON format for --lora-modules: text", ("bad-type", "--lora-modules", None)),
         ("x.py: error: argument --port: Port must be between 1024 and 65535", ("bad-type", "--port", None)),
         ("vllm serve: error: argument --speculative-config/-sc: Value {method: ngram cannot be converted to "
          "<function loads at 0x7ffb32e6d120>.", ("bad-type", "--speculative-config", "{method: ngram")),

@@ -48,6 +48,8 @@ def kinds(text: str, catalogue: FlagCatalogue | None = None) -> list[tuple[str, 
         ("vllm serve x --speculative-config {method:", ("bad-type", "--speculative-config", "{method:")),
         ("vllm serve x --dtype float99", ("bad-choice", "--dtype", "float99")),
         ("vllm serve x y", ("unknown", "", "y")),
+        ("sglang serve x --port None", ("bad-type", "--port", "None")),
+        ("sglang serve x --attention-backend ''", ("bad-choice", "--attention-backend", "")),
     ],
 )
 def test_each_kind_of_mistake_is_found(text: str, found: tuple[str, str, str | None]) -> None:
