@@ -145,11 +145,12 @@ class _Watch:
         truth = look(server)
         if self.until is Until.DOWN:
             return self._if_down(server, truth)
-        if truth.state is ServerState.READY:
-            return self._if_ready(server, truth)
         if truth.down:
             return None if self._may_come_back(server, truth, spent) else self._dead(1, server, truth)
-        return None if truth.supervised else self._tell(1, server, truth.state, truth.evidence)
+        if not truth.supervised:
+            return self._left_alone(server, truth)
+        ready = truth.state is ServerState.READY
+        return self._tell(0, server, truth.state, f"ready: {truth.evidence}") if ready else None
 
     def late(self, server: ServerView, spent: float) -> Answer:
         """The time is up: says what there is instead."""
@@ -165,12 +166,11 @@ class _Watch:
         # It went down and is being launched again, all between two looks.
         return self._tell(0, server, truth.state, self._end(self.first_launch, truth), self.first_launch)
 
-    def _if_ready(self, server: ServerView, truth: Truth) -> Answer:
-        if truth.supervised:
-            return self._tell(0, server, truth.state, f"ready: {truth.evidence}")
+    def _left_alone(self, server: ServerView, truth: Truth) -> Answer:
+        """A server that outlived its Crashcart: only the server itself can still say that it is ready."""
         url = server.health_url
         if url is not None and healthy(url):
-            return self._tell(0, server, truth.state, f"ready: {url} answers; {truth.evidence}")
+            return self._tell(0, server, ServerState.READY, f"ready: {url} answers; {truth.evidence}")
         return self._tell(1, server, truth.state, truth.evidence)
 
     def _may_come_back(self, server: ServerView, truth: Truth, spent: float) -> bool:

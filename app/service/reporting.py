@@ -14,7 +14,7 @@ from app.diagnosis.pipeline import Pipeline
 from app.service.asking import Truth, look, told, unknown
 from app.service.intake import kept_of
 from app.store.store import Store
-from app.store.texts import described_end
+from app.store.texts import described_end, reached
 from app.store.views import LaunchView, ProposalView, ServerView
 from app.store.words import Decision, TransitionKind
 
@@ -165,12 +165,16 @@ def _note(store: Store, server: ServerView, text: str, incident_id: int | None) 
 def _answer(store: Store, server: ServerView, truth: Truth, crashed: bool, diagnosis: Diagnosis | None) -> str:
     if crashed:
         launch = store.launch(server.launch_id) if server.launch_id is not None else None
-        known = launch is not None and launch.ended_at is not None and launch.exit.known
-        end = described_end(launch.exit, launch.phase, launch.percent) if launch and known else truth.evidence
-        return f"crashed: {end}{_plans(server, truth)}"
+        if launch is None or launch.ended_at is None or not launch.ran:
+            return f"crashed: {truth.evidence}{_plans(server, truth)}"
+        end = described_end(launch.exit, launch.phase, launch.percent)
+        seen = "" if launch.exit.known else f" ({truth.evidence})"
+        return f"crashed: {end}{seen}{_plans(server, truth)}"
     if truth.state is ServerState.STOPPED:
         return f"not crashed: {truth.evidence}"
     text = f"not crashed: {told(server, truth)}"
+    if not truth.supervised and diagnosis is not None:
+        text += f"; by its log: {reached(diagnosis.phase, diagnosis.progress.percent)}"
     if diagnosis is not None and diagnosis.outcome is Outcome.FAILED and diagnosis.causes:
         text += f"; but its log shows: {diagnosis.causes[0].title}"
     return text

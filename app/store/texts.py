@@ -13,7 +13,7 @@ def reached(phase: Phase, percent: float | None) -> str:
 
 def described_end(exit: Exit, phase: Phase, percent: float | None) -> str:
     """How and where a launch ended: "killed by SIGKILL at loading 67 %"."""
-    end = str(exit) if exit.known else "ended, nobody saw how,"
+    end = str(exit) if exit.known else "ended unseen"
     if phase is Phase.READY:
         return f"{end} after it was ready"
     if percent is None:

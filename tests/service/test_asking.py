@@ -342,14 +342,15 @@ def endpoint() -> Iterator[str]:
         web.shutdown()
 
 
-def test_a_ready_server_that_outlived_its_crashcart_is_asked_itself(
-    store: Store, left: Callable[..., int], endpoint: str
+@pytest.mark.parametrize("seen", [ServerState.READY, ServerState.LOADING])
+def test_a_server_that_outlived_its_crashcart_is_asked_itself(
+    store: Store, left: Callable[..., int], endpoint: str, seen: ServerState
 ) -> None:
-    left(ServerState.READY, f"{endpoint}/health")
+    left(seen, f"{endpoint}/health")
 
     answer = wait(store, "kimi")
 
-    assert answer.exit_code == 0
+    assert (answer.exit_code, answer.state) == (0, ServerState.READY)
     assert answer.text.startswith(f"ready: {endpoint}/health answers; process ")
 
 

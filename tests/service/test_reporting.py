@@ -145,6 +145,21 @@ def test_a_kept_log_that_is_gone_is_no_obstacle(store: Store, tmp_path: Path) ->
     assert tell(store).crashed
 
 
+def test_a_server_left_alone_is_answered_from_its_log(
+    store: Store, tmp_path: Path, sleeper: subprocess.Popen[bytes]
+) -> None:
+    log = tmp_path / "log"
+    log.write_text("[2026-01-12 10:00:00] The server is fired up and ready to roll!\n")
+    store.launch_started(launch(store, log=log), sleeper.pid)
+
+    answer = tell(store)
+
+    assert answer.text == (
+        f"not crashed: process {sleeper.pid} runs, but the Crashcart that supervised it is gone; "
+        "last seen: starting; by its log: ready"
+    )
+
+
 _LEFT = textwrap.dedent(
     """
     import os, signal, sys
@@ -165,7 +180,7 @@ def test_a_death_that_nobody_wrote_down_becomes_an_incident_once(store: Store, t
 
     first, second = tell(store), tell(store)
 
-    assert first.crashed
+    assert first.text.startswith("crashed: ended unseen while starting (gone: neither its process nor the Crashcart")
     assert first.incident_id is not None
     assert second.incident_id == first.incident_id
     assert [view.category for view in store.incidents()] == [Category.UNKNOWN_ARGUMENT]

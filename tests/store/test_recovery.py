@@ -193,7 +193,7 @@ def test_a_death_that_nobody_wrote_down_can_be_told_later(state: Path, diagnosed
 
         (line,) = [line for line in store.timeline(incident) if line.kind == "died"]
 
-    assert line.text.startswith("ended, nobody saw how, at loading 67 %")
+    assert line.text.startswith("ended unseen at loading 67 %")
 
 
 def test_a_killed_crashcart_is_not_taken_for_acting(state: Path) -> None:
