@@ -14,7 +14,7 @@ from app.cli.render import diagnosis_json, print_card
 from app.core.command import Command
 from app.core.errors import UsageError
 from app.core.model import Diagnosis, Exit
-from app.core.resources import state_folder
+from app.core.resources import scan_cache
 from app.core.vocabulary import Category, Engine, Outcome
 from app.diagnosis.pipeline import Pipeline
 from app.rules.load import load_rules
@@ -55,14 +55,6 @@ def diagnose(
     pipeline = Pipeline(load_rules(), cache=scan_cache(ctx.obj))
     codes = [_one(pipeline, log, engine, command, Exit.from_code(exit_code), as_json, len(logs) > 1) for log in logs]
     raise typer.Exit(1 if 1 in codes else max(codes, default=0))
-
-
-def scan_cache(state: Path | None) -> Path | None:
-    """Where compiled patterns are kept; None where no folder can be made: diagnosing works on a read-only machine."""
-    try:
-        return state_folder(state) / "cache" / "scan"
-    except OSError:
-        return None
 
 
 def _one(

@@ -10,6 +10,7 @@ import typer
 from app.cli.objects import report_json
 from app.cli.render import print_card
 from app.cli.showing import JsonOption, StateOption, console, kept_log, opened, print_json, print_proposal, say
+from app.core.resources import scan_cache
 from app.core.vocabulary import Outcome
 from app.diagnosis.pipeline import Pipeline
 from app.rules.load import load_rules
@@ -44,7 +45,7 @@ def tell(
     """Prints the truth about the server and ends as `diagnose` does."""
     said = sys.stdin.read() if text == "-" else text
     with opened(ctx, state) as store:
-        answer = report(store, said, server, lambda: Pipeline(load_rules()))
+        answer = report(store, said, server, lambda: Pipeline(load_rules(), cache=scan_cache(state or ctx.obj)))
         log = kept_log(store, store.launch(answer.server.launch_id)) if answer.server.launch_id else None
     if as_json:
         print_json(report_json(answer))

@@ -20,7 +20,7 @@ from app.cli.render import print_card, print_cause
 from app.core.command import Command
 from app.core.errors import UsageError
 from app.core.model import Cause, Diagnosis
-from app.core.resources import state_folder
+from app.core.resources import scan_cache, state_folder
 from app.core.vocabulary import Engine, Mode, Safety
 from app.diagnosis.pipeline import Pipeline
 from app.rules.load import load_rules
@@ -99,7 +99,11 @@ def _run(options: RunOptions, timings: Timings, state: Path, terminal: ConsoleTe
             options,
             store,
             # A death is diagnosed at once: with the flags that are known by then. Pre-flight may ask the program.
-            Pipeline(rules, catalogue_for=lambda one: catalogue_for(one, may_run=False, cache=cache)),
+            Pipeline(
+                rules,
+                catalogue_for=lambda one: catalogue_for(one, may_run=False, cache=cache),
+                cache=scan_cache(state),
+            ),
             terminal,
             checker=Pipeline(rules, catalogue_for=lambda one: catalogue_for(one, may_run=True, cache=cache)),
             timings=timings,

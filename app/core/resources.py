@@ -39,6 +39,14 @@ def state_folder(chosen: Path | None = None) -> Path:
     return folder
 
 
+def scan_cache(chosen: Path | None = None) -> Path | None:
+    """Where compiled patterns are kept; None where nothing can be written: logs are diagnosed there too."""
+    try:
+        return state_folder(chosen) / "cache" / "scan"
+    except OSError:
+        return None
+
+
 def _from_environment() -> Path:
     if own := os.environ.get("CRASHCART_STATE"):
         return Path(own)

@@ -83,7 +83,7 @@ def _cause(
     problems: Sequence[ArgumentProblem], bench: Bench, engine: Engine | None, version: str | None, line: Line | None
 ) -> Cause:
     rule, category = _RULES[problems[0].kind]
-    steps = [_step(problem, bench) for problem in problems]
+    steps = [_step(problem, bench, said=line is not None) for problem in problems]
     known = [step for step in steps if step is not None]
     remedy = Remedy()
     if known and len(known) == len(steps):
@@ -111,9 +111,10 @@ def _cause(
 # -- what mends one argument
 
 
-def _step(problem: ArgumentProblem, bench: Bench) -> Step | None:
+def _step(problem: ArgumentProblem, bench: Bench, *, said: bool = False) -> Step | None:
+    """`said`: the program itself refused it, so it is wrong for sure whatever the catalogue knows."""
     if problem.kind in _NAME_WRONG:
-        return _other_name(problem, bench)
+        return _other_name(problem, bench, said=said)
     if problem.kind == "bad-choice":
         return _other_choice(problem, bench)
     if problem.kind == "unexpected-value":
@@ -122,7 +123,7 @@ def _step(problem: ArgumentProblem, bench: Bench) -> Step | None:
     return None
 
 
-def _other_name(problem: ArgumentProblem, bench: Bench) -> Step | None:
+def _other_name(problem: ArgumentProblem, bench: Bench, *, said: bool) -> Step | None:
     catalogue = bench.catalogue
     engine = catalogue.engine if catalogue is not None else bench.engine
     if engine is None or not problem.flag:
@@ -134,10 +135,14 @@ def _other_name(problem: ArgumentProblem, bench: Bench) -> Step | None:
     known = equivalent(problem.flag, engine, catalogue)
     if known is not None:
         return _by_equivalent(problem, known, bench)
-    return _by_likeness(problem, catalogue, bench) if catalogue is not None and problem.kind != "ambiguous" else None
+    return (
+        _by_likeness(problem, catalogue, bench, said or bench.exact)
+        if catalogue is not None and problem.kind != "ambiguous"
+        else None
+    )
 
 
-def _by_likeness(problem: ArgumentProblem, catalogue: FlagCatalogue, bench: Bench) -> Step | None:
+def _by_likeness(problem: ArgumentProblem, catalogue: FlagCatalogue, bench: Bench, sure: bool) -> Step | None:
     """The flag that was clearly meant; else, for a person to decide, the one most like it, or none at all."""
     near = catalogue.near(problem.flag)
     if near is not None:
@@ -148,7 +153,7 @@ def _by_likeness(problem: ArgumentProblem, catalogue: FlagCatalogue, bench: Benc
         return _renamed(
             problem, name, Safety.MANUAL, f"{name} is the flag most like it: see whether it was meant", bench
         )
-    if not bench.exact or problem.flag in _CORE:
+    if not sure or problem.flag in _CORE:
         return None
     return Step(
         Fix(remove=(problem.flag,)), Safety.MANUAL, "this version has nothing that stands for it", (problem.flag,)

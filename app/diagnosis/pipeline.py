@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-from app.core.arguments import read_argparse_error
+from app.core.arguments import ARGUMENT_ERROR_PATTERNS, read_argparse_error
 from app.core.catalogue import FlagCatalogue
 from app.core.command import Command
 from app.core.errors import RuleError
@@ -34,7 +34,6 @@ from app.rules.scene import Match, Scene
 
 CatalogueSource = Callable[[Command], FlagCatalogue | None]
 
-_ARGUMENT_ERROR = r"\berror: |\bError: |^error while handling argument"
 _NO_EXIT = Exit()
 
 
@@ -62,7 +61,9 @@ class Pipeline:
     def patterns(self) -> PatternSet:
         """All that one pass over a log looks for."""
         known = self.ruleset.patterns()
-        return PatternSet((*known.patterns, *rebuild.PATTERNS, _ARGUMENT_ERROR), known.boundaries, cache=self.cache)
+        return PatternSet(
+            (*known.patterns, *rebuild.PATTERNS, *ARGUMENT_ERROR_PATTERNS), known.boundaries, cache=self.cache
+        )
 
     @cached_property
     def progress_rules(self) -> RuleSet:
@@ -244,8 +245,8 @@ class _Case:
             return
         usages = {event.last.number: event for event in self.digest.events if event.kind == "usage"}
         lines = {event.last.number: event.last for event in usages.values()}
-        if hits := self.digest.hits.get(_ARGUMENT_ERROR):
-            lines |= {hit.line.number: hit.line for hit in hits.kept}
+        for pattern in ARGUMENT_ERROR_PATTERNS:
+            lines |= {line.number: line for line in self._kept(pattern)}
         for number, line in sorted(lines.items()):
             event = usages.get(number)
             problems = read_argparse_error(line.body, event.text if event is not None else None, self.command)
