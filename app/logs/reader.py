@@ -44,13 +44,15 @@ class Piece:
 
 def clean(raw: bytes) -> Block:
     """Takes out terminal escapes, NULs and carriage returns; `raw` ends with `\\n` or `\\r`."""
+    returns = b"\r" in raw
+    if returns:  # first of all: what stands between \r and \n must not matter for where a block was cut
+        raw = _RETURNS.sub(b"\n", raw)
     if b"\x1b" in raw:
         raw = _ESCAPE.sub(b"", raw)
     if b"\0" in raw:  # a file truncated below its writer, UTF-16
         raw = raw.replace(b"\0", b"")
-    if b"\r" not in raw:
+    if not returns:
         return Block(raw)
-    raw = _RETURNS.sub(b"\n", raw)
     soft = []
     at = raw.find(b"\r")
     while at >= 0:
@@ -64,21 +66,38 @@ class LineCutter:
 
     def __init__(self) -> None:
         self._carry = b""
+        self._more: list[bytes] = []  # what came since and ends nothing; joined when something does
+        self._size = 0
         self._long = False  # in the middle of a segment that comes in pieces
 
     @property
     def pending(self) -> bool:
         """Whether bytes wait for the end of their line."""
-        return bool(self._carry) or self._long
+        return bool(self._carry or self._more) or self._long
 
     def feed(self, data: bytes | memoryview) -> Iterator[Block | Piece]:
         """The blocks that the next bytes complete."""
         for start in range(0, len(data), CHUNK):
-            yield from self._take(b"".join((self._carry, data[start : start + CHUNK])))
+            part = bytes(data[start : start + CHUNK])
+            if self._ends_nothing(part):
+                self._more.append(part)
+                self._size += len(part)
+            else:
+                yield from self._take(self._joined(part))
+
+    def _ends_nothing(self, part: bytes) -> bool:
+        room = len(self._carry) + self._size + len(part) < LONG
+        return room and b"\n" not in part and b"\r" not in part and not self._carry.endswith(b"\r")
+
+    def _joined(self, part: bytes) -> bytes:
+        whole = b"".join((self._carry, *self._more, part)) if self._carry or self._more else part
+        self._more.clear()
+        self._size = 0
+        return whole
 
     def close(self) -> Iterator[Block | Piece]:
         """What is left of a last line without its end."""
-        rest, self._carry = self._carry, b""
+        rest, self._carry = self._joined(b""), b""
         if self._long:
             self._long = False
             yield Piece(clean(rest + b"\n").data, first=False, last=True)
@@ -88,8 +107,9 @@ class LineCutter:
     def _take(self, data: bytes) -> Iterator[Block | Piece]:
         if self._long or len(data) >= LONG:
             data = yield from self._pieces(data)
-        # The last byte may be the carriage return of a line end that is still to come.
-        cut = max(data.rfind(b"\n"), data.rfind(b"\r", 0, max(len(data) - 1, 0))) + 1
+        # Carriage returns at the end may belong to a line end that is still to come.
+        sure = len(data.rstrip(b"\r")) if data.endswith(b"\r") else len(data)
+        cut = max(data.rfind(b"\n"), data.rfind(b"\r", 0, sure)) + 1
         self._carry = data[cut:]
         if cut:
             yield clean(data[:cut])

@@ -35,6 +35,7 @@ CARETS = re.compile(r"\s*[\^~][\^~\s|]*$")
 REPEATED = re.compile(r"\s*\[Previous line repeated \d+ more times?\]\s*$")
 GROUP_BARS = re.compile(r"\s*(?:\|(?: |$)|\+-[+-]*-(?: \d+ -+)?|\+ (?=Exception Group))")
 
+PROGRESS = re.compile(r".{0,200}(?:\d+%\s?(?:\||Completed)|\d(?:it/s|s/it)\b)")
 # A bare line that begins something new: it can't continue a message.
 RECORD = re.compile(
     r"""
@@ -44,8 +45,6 @@ RECORD = re.compile(
     | \[?[IWEF]\d{3,4}\s\d\d:\d\d
     | [Uu]sage:\s
     | \S+\.(?:py|pyx):\d+:\s                        # Python warnings
-    | .{0,200}\d+%\s?(?:\||Completed)               # progress bars
-    | .{0,200}\d(?:it/s|s/it)\b
     | Exception\signored\sin | Process\s\S+:$
     | Killed\b | Terminated\b | Aborted\b | Segmentation\sfault | Bus\serror
     | terminate\scalled | Fatal\sPython\serror | \*\*\*\sSIG | !!!!!!!
@@ -152,4 +151,4 @@ def continues_traceback(content: str) -> bool:
 
 def begins_record(body: str) -> bool:
     """Whether a bare line can't be the continuation of a message."""
-    return bool(RECORD.match(body) or HEADER.match(body) or FRAME.match(body))
+    return bool(RECORD.match(body) or PROGRESS.match(body) or HEADER.match(body) or FRAME.match(body))

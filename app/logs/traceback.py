@@ -9,7 +9,18 @@ from typing import Literal
 from app.core.model import Event, Frame, Line, Raised
 from app.logs.kept import FirstAndLast, cut_line
 from app.logs.prefix import Parsed
-from app.logs.shapes import CARETS, CHAIN, FRAME, GROUP_BARS, HEADER, REPEATED, begins_record, exception, is_named_error
+from app.logs.shapes import (
+    CARETS,
+    CHAIN,
+    FRAME,
+    GROUP_BARS,
+    HEADER,
+    PROGRESS,
+    REPEATED,
+    begins_record,
+    exception,
+    is_named_error,
+)
 
 _PATIENCE = 300  # lines of others between two of its own, while the exception is still to come
 _PATIENCE_AFTER = 40  # the same behind the exception
@@ -175,8 +186,11 @@ class TracebackBuilder:
             return Answer.PASS  # another one's: theirs may run into each other
         if CHAIN.match(content):
             return self._chained(parsed, content)
-        if content[0].isspace() or CARETS.match(content) or REPEATED.match(content):
-            return self._code(parsed, raised, content)
+        # Code stands four deep; what Python prints below a warning two deep.
+        if content.startswith(("    ", "\t")) or CARETS.match(content) or REPEATED.match(content):
+            return Answer.PASS if PROGRESS.match(content) else self._code(parsed, raised, content)
+        if content[0].isspace():
+            return Answer.PASS
         if self._is_flat_code(raised, content):
             return self._code(parsed, raised, content)
         if found := exception(content):
