@@ -162,9 +162,9 @@ def _by_likeness(problem: ArgumentProblem, catalogue: FlagCatalogue, bench: Benc
 
 def _by_equivalent(problem: ArgumentProblem, known: Equivalent, bench: Bench) -> Step | None:
     if known.flag is None:
-        if not known.drop:
-            return None
-        return Step(Fix(remove=(problem.flag,)), Safety.MANUAL, known.note or "nothing stands for it", (problem.flag,))
+        # Where the program does the thing anyway nothing but the wish is lost; else a person gives something up.
+        safety = Safety.DEGRADING if known.drop else Safety.MANUAL
+        return Step(Fix(remove=(problem.flag,)), safety, known.note or "nothing stands for it", (problem.flag,))
     if known.fold is not None:
         return _folded(problem, known.flag, known.fold, bench)
     if known.same_meaning:
