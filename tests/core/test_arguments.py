@@ -119,7 +119,7 @@ def test_a_shells_command_line_is_not_taken_for_flags() -> None:
         ("x.py: error: argument --on: ignored explicit argument 'true'", ("unexpected-value", "--on", "true")),
         ("x.py: error: argument -tp/--tensor-parallel-size: invalid int value: 'two'",
          ("bad-type", "--tensor-parallel-size", "two")),
-        ("sglang serve: error: argument --context-length: Invalid integer value: '0.5'. Use a plain integer, SI suffixes",
+        ("sglang serve: error: argument --context-length: Invalid integer value: '0.5'. Use a plain integer.",
          ("bad-type", "--context-length", "0.5")),
         ("vllm serve: error: Invalid JSON format for --lora-modules: text", ("bad-type", "--lora-modules", None)),
         ("x.py: error: argument --port: Port must be between 1024 and 65535", ("bad-type", "--port", None)),
