@@ -309,7 +309,7 @@ class _Case:
             return Outcome.FAILED
         if self.seen.phase is Phase.READY or asked_for(self.exit, self.seen):
             return Outcome.HEALTHY
-        if self.seen.progress.line is not None:
+        if self.seen.recognised or self.origin is Origin.REBUILT:
             return Outcome.STARTING
         return Outcome.UNKNOWN
 

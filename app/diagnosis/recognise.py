@@ -38,6 +38,7 @@ class Seen:
     ready_at: int | None = None  # position of the first line that says ready
     last_at: int | None = None  # position of the last progress line
     stopped_at: int | None = None  # position of the first line that shows a stop asked for
+    recognised: bool = False  # the log itself shows whose it is
 
     @property
     def phase(self) -> Phase:
@@ -53,7 +54,9 @@ def progress_rules(ruleset: RuleSet) -> RuleSet:
 def recognise(rules: RuleSet, scene: Scene) -> Seen:
     """Reads the progress and stop rules; engine and version of the scene win over what the log shows."""
     matches = [*match(rules, scene)]
-    engine, version = _identity(matches, scene)
+    named = [one for one in matches if one.rule.identifies is not None]
+    shown = next((one.rule.identifies for one in named), None) or _by_events(scene.digest.events)
+    engine = scene.engine or shown
     place = Places(scene.digest)
     stops = [place(one.line) for one in matches if one.rule.stops and one.line is not None]
     stops += [place(event.last) for event in scene.digest.events if interrupted(event)]
@@ -63,19 +66,18 @@ def recognise(rules: RuleSet, scene: Scene) -> Seen:
     last = max((place(hit.line) for hit in hits), default=None)
     return Seen(
         engine,
-        version,
+        scene.version or _version(named, engine),
         _progress(phases, scene.digest, place),
         min(ready, default=None),
         last,
         min(stops, default=None),
+        recognised=shown is not None or bool(phases),
     )
 
 
-def _identity(matches: Iterable[Match], scene: Scene) -> tuple[Engine | None, str | None]:
-    named = [one for one in matches if one.rule.identifies is not None]
-    engine = scene.engine or next((one.rule.identifies for one in named), None) or _by_events(scene.digest.events)
-    versions = [one.captures["version"] for one in named if one.rule.identifies is engine and "version" in one.captures]
-    return engine, scene.version or next(iter(versions), None)
+def _version(named: Iterable[Match], engine: Engine | None) -> str | None:
+    versions = (one.captures.get("version") for one in named if one.rule.identifies is engine)
+    return next((version for version in versions if version), None)
 
 
 def _by_events(events: Iterable[Event]) -> Engine | None:
