@@ -237,6 +237,8 @@ def handling(match: re.Match[str], context: Context) -> list[ArgumentProblem]:
     """`error while handling argument "--x": ...`; the flag's own help follows it and may list the choices."""
     flag, what = match["flag"], match["what"]
     choices = _choices_nearby(flag, context.around)
+    if "has been removed" in what:
+        return [context.problem("removed", flag, candidates=tuple(re.findall(_FLAG, what.partition("use ")[2])))]
     if re.search(r"expected value|missing value", what):
         return [context.problem("missing-value", flag, choices=choices)]
     if found := re.search(r"unk(?:n)?own value[^']*'(?P<value>[^']*)'", what):

@@ -76,7 +76,7 @@ _SAME: tuple[Mapping[Engine, tuple[str, ...]], ...] = (
     {
         _S: ("--speculative-num-draft-tokens",),
         _V: ("--speculative-config.num_speculative_tokens", "--num-speculative-tokens", "--spec-tokens"),
-        _L: ("--draft-max",),
+        _L: ("--spec-draft-n-max", "--draft-max", "--draft-n", "--draft"),
     },
     {
         _S: ("--speculative-draft-model-path",),
@@ -168,6 +168,12 @@ _VERSIONS: Mapping[Engine, Mapping[str, tuple[Equivalent, ...]]] = {
         "--use-v2-block-manager": (_done("the newer block manager is the only one"),),
         "--enable-reasoning": (_done("--reasoning-parser alone turns it on"),),
         "--swap-space": (_none("preempted requests are computed again, nothing is swapped out"),),
+    },
+    _L: {
+        **dict.fromkeys(("--draft", "--draft-n", "--draft-max"), (_renamed("--spec-draft-n-max"),)),
+        **dict.fromkeys(("--draft-min", "--draft-n-min"), (_renamed("--spec-draft-n-min"),)),
+        "--spec-draft-n-max": (Equivalent("--draft-max", note="this version still calls it so"),),
+        "--spec-draft-n-min": (Equivalent("--draft-min", note="this version still calls it so"),),
     },
 }
 

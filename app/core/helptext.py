@@ -14,6 +14,7 @@ _SPELLING = r"--?[A-Za-z0-9][\w.-]*"
 # An entry begins at the margin (llama-server) or two columns in (argparse); explanations stand far to the right.
 _ENTRY = re.compile(rf"^(?P<indent> {{0,3}})(?P<head>{_SPELLING}(?:[ ,=\[{{<].*)?)$")
 _USAGE = re.compile(r"^\s*usage:\s", re.IGNORECASE)
+_REMOVED = re.compile(r"\s{2,}the argument has been removed\b")  # llama-server still lists it, and refuses it
 _CHOICES = re.compile(r"\{([^{}]*)\}")
 
 
@@ -27,11 +28,11 @@ class Traits(TypedDict):
 
 
 def traits_of(engine: Engine) -> Traits:
-    """vLLM's parser takes underscores and `--config.key`; llama-server's takes exact spellings only."""
+    """vLLM's parser takes underscores and `--config.key`; llama-server's takes whole names only, with underscores."""
     exact_only = engine in (Engine.LLAMACPP, Engine.TGI, Engine.OLLAMA)
     return Traits(
         abbreviations=not exact_only,
-        underscores=engine is Engine.VLLM,
+        underscores=engine in (Engine.VLLM, Engine.LLAMACPP),
         dotted=engine is Engine.VLLM,
         attached=engine is not Engine.LLAMACPP,
     )
@@ -85,7 +86,7 @@ def _headings(lines: list[str]) -> Iterator[str]:
     indents = [indent for indent, _ in found]
     entries_at = max(indents, key=indents.count, default=0)
     for indent, heading in found:
-        if indent == entries_at:
+        if indent == entries_at and not _REMOVED.search(heading):
             yield _without_explanation(heading)
 
 

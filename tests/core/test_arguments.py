@@ -275,6 +275,17 @@ def test_the_value_of_a_flag_that_only_is_named_comes_from_the_command() -> None
     ]
 
 
+def test_a_flag_that_a_version_removed_names_what_took_its_place() -> None:
+    line = (
+        'error while handling argument "--draft-max": the argument has been removed. '
+        "use --spec-draft-n-max or --spec-ngram-mod-n-max"
+    )
+    found = read(line, "llama-server -m x --draft-max 3")[0]
+
+    assert (found.kind, found.flag, found.value) == ("removed", "--draft-max", "3")
+    assert found.candidates == ("--spec-draft-n-max", "--spec-ngram-mod-n-max")
+
+
 def test_llama_servers_choices_are_in_the_help_behind_the_error() -> None:
     usage = "usage:\n-sm,   --split-mode {none,layer,row}\n                                        how to split\n"
 

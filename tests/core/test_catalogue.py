@@ -17,6 +17,7 @@ from app.core.vocabulary import Engine
 SGLANG = shipped(Engine.SGLANG, "0.5.23")
 OLDER = shipped(Engine.SGLANG, "0.5.9")
 VLLM = shipped(Engine.VLLM, "0.32.0")
+LLAMA = shipped(Engine.LLAMACPP, "0.5.0")
 
 
 def test_each_shipped_version_is_known_oldest_first() -> None:
@@ -49,7 +50,7 @@ def test_versions_are_ordered_by_their_release(text: str, key: tuple[int, ...]) 
     assert version_key(text) == key
 
 
-@pytest.mark.parametrize("catalogue", [SGLANG, OLDER, VLLM], ids=lambda c: f"{c.engine}-{c.version}")
+@pytest.mark.parametrize("catalogue", [SGLANG, OLDER, VLLM, LLAMA], ids=lambda c: f"{c.engine}-{c.version}")
 def test_a_catalogue_survives_being_written_and_read(catalogue: FlagCatalogue) -> None:
     again = FlagCatalogue.from_json(catalogue.to_json())
 
@@ -86,6 +87,10 @@ def test_loading_a_shipped_catalogue_takes_no_noticeable_time() -> None:
         (VLLM, "--max_model_len", "exact", "--max-model-len"),
         (VLLM, "-tp", "exact", "--tensor-parallel-size"),
         (VLLM, "--max-model", "prefix", "--max-model-len"),
+        (LLAMA, "-c", "exact", "--ctx-size"),
+        (LLAMA, "--ctx_size", "exact", "--ctx-size"),
+        (LLAMA, "--ctx", "unknown", None),
+        (LLAMA, "--draft-max", "unknown", None),
     ],
 )
 def test_a_spelling_is_understood_as_the_parser_does(
@@ -160,6 +165,7 @@ def _as_catalogue(catalogue: FlagCatalogue, typed: str) -> str | None:
         (VLLM, "--max-modle-len", "--max-model-len"),
         (VLLM, "--trust-remote-codes", "--trust-remote-code"),
         (VLLM, "--dtpye", "--dtype"),
+        (LLAMA, "--ctx-sise", "--ctx-size"),
         (SGLANG, "--mem_fraction_static", "--mem-fraction-static"),
         (SGLANG, "--max-runing-requests", "--max-running-requests"),
         (SGLANG, "--tp-sizee", "--tp-size"),

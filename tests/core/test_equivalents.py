@@ -119,6 +119,22 @@ def test_what_a_program_does_anyway_can_go(typed: str, engine: Engine) -> None:
     assert (found.flag, found.drop) == (None, True)
 
 
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("--context-length", "--ctx-size"),
+        ("--max-model-len", "--ctx-size"),
+        ("--served-model-name", "--alias"),
+        ("--draft-max", "--spec-draft-n-max"),
+    ],
+)
+def test_flags_have_a_name_in_llama_server(typed: str, meant: str) -> None:
+    found = equivalent(typed, Engine.LLAMACPP, shipped(Engine.LLAMACPP, "0.5.0"))
+
+    assert found is not None
+    assert (found.flag, found.same_meaning) == (meant, True)
+
+
 def test_what_has_no_counterpart_is_told_and_not_dropped() -> None:
     found = equivalent("--swap-space", Engine.SGLANG, NEWER)
 

@@ -101,6 +101,8 @@ LLAMA = """\
 --poll <0...100>                        use polling level
 --lora-scaled FNAME SCALE               path to an adapter and its scale
 --mlock                                 keep the model in RAM
+--draft, --draft-max N                  the argument has been removed. use --spec-draft-n-max or
+                                        --spec-ngram-mod-n-max
 """
 
 

@@ -15,6 +15,7 @@ from app.core.vocabulary import Engine
 SGLANG = shipped(Engine.SGLANG, "0.5.23")
 OLDER = shipped(Engine.SGLANG, "0.5.9")
 VLLM = shipped(Engine.VLLM, "0.32.0")
+LLAMA = shipped(Engine.LLAMACPP, "0.5.0")
 
 
 def problems(text: str, catalogue: FlagCatalogue | None = None) -> list[ArgumentProblem]:
@@ -121,10 +122,11 @@ def _valid_uses(catalogue: FlagCatalogue) -> Iterator[tuple[str, ...]]:
                 yield (spelling,)
                 yield (spelling, values[0])
             elif flag.takes == "many":
-                yield (spelling, *values)
+                yield (spelling, *(values * (flag.count or 1)))
             else:
                 yield from ((spelling, value) for value in values)
-                yield (f"{spelling}={values[0]}",)
+                if catalogue.attached:
+                    yield (f"{spelling}={values[0]}",)
         yield from ((negation,) for negation in flag.negations)
 
 
@@ -134,8 +136,9 @@ def _valid_uses(catalogue: FlagCatalogue) -> Iterator[tuple[str, ...]]:
         (("python3", "-m", "sglang.launch_server", "--model-path", "m"), SGLANG),
         (("python3", "-m", "sglang.launch_server", "--model-path", "m"), OLDER),
         (("vllm", "serve", "m"), VLLM),
+        (("llama-server", "-m", "m"), LLAMA),
     ],
-    ids=["sglang-0.5.23", "sglang-0.5.9", "vllm-0.32.0"],
+    ids=["sglang-0.5.23", "sglang-0.5.9", "vllm-0.32.0", "llamacpp-0.5.0"],
 )
 def test_no_use_of_any_flag_of_the_real_parser_raises_an_alarm(
     program: tuple[str, ...], catalogue: FlagCatalogue
