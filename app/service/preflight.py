@@ -38,9 +38,10 @@ class Preflight:
                 return False, None
             if not findings:
                 return True, chosen
-            self.actor.terminal.show_findings(command, findings)
             if not self._mendable(command, findings):
+                self.actor.terminal.show_findings(command, findings)
                 return await self._start_anyway(), chosen
+            self.actor.terminal.say("pre-flight: this would fail")
             attempt = chosen.attempt_id if chosen else None
             mode = self.options.mode
             death = store_findings(self.store, self.options.name, command, engine, mode, findings, attempt)

@@ -74,7 +74,8 @@ class Runner:
         self.pipeline = pipeline
         self.timings = timings or Timings()
         self.stop = Stop()
-        self.checker = checker or pipeline
+        # Without pre-flight nothing is asked that takes seconds.
+        self.checker = (checker if options.preflight else None) or pipeline
         self.actor = Actor(self.options, store, self.checker, terminal, self.stop, limits or Limits())
         self.actor.port_wait = self.timings.port_wait
         self.engine = options.engine or options.command.engine or Engine.OTHER

@@ -79,13 +79,14 @@ class Group:
     async def end(self, grace: float = 10.0, *, hurry: asyncio.Event | None = None) -> list[Member]:
         """Ends the whole group: SIGTERM, up to `grace` seconds, SIGKILL, until it is gone. Returns who is left.
 
+        The leader gets its SIGTERM first: servers end their workers in order, and take a worker that ends before
+        them for a crash. The others get theirs when the leader has ended, or did nothing for half the time.
+
         When `hurry` is set meanwhile, SIGKILL comes at once.
         """
         self.look()
-        if grace > 0 and not (hurry and hurry.is_set()):
-            self._signal(self._processes(), signal.SIGTERM)
-            if await self._gone_within(grace, hurry):
-                return []
+        if grace > 0 and await self._asked_to_end(grace, hurry):
+            return []
         deadline = time.monotonic() + _KILL_WAIT
         while time.monotonic() < deadline:
             # Again and again: a process may fork between the look and the signal.
@@ -96,13 +97,19 @@ class Group:
             await asyncio.sleep(_STEP)
         return self.members()
 
-    async def _gone_within(self, seconds: float, hurry: asyncio.Event | None) -> bool:
-        deadline = time.monotonic() + seconds
-        while time.monotonic() < deadline:
-            if not self._processes():
+    async def _asked_to_end(self, grace: float, hurry: asyncio.Event | None) -> bool:
+        """True when SIGTERM was enough."""
+        begun = time.monotonic()
+        asked: set[int] = set()
+        while time.monotonic() < begun + grace and not (hurry and hurry.is_set()):
+            living = self._processes()
+            if not living:
                 return True
-            if hurry and hurry.is_set():
-                return False
+            leader = [process for process in living if process.pid == self.leader]
+            early = time.monotonic() < begun + grace / 2
+            due = [process for process in (leader if leader and early else living) if process.pid not in asked]
+            self._signal(due, signal.SIGTERM)
+            asked.update(process.pid for process in due)
             await asyncio.sleep(_STEP)
         return not self._processes()
 

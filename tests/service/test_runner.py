@@ -49,7 +49,7 @@ QUICK = Timings(
     look=0.1,
 )
 
-# A server in a few lines: `--context-length` is the flag that may be misspelt. What it does besides is told by the environment.
+# A server in a few lines: `--context-length` may be misspelt. What it does besides is told by the environment.
 SERVER = """
 import argparse, http.server, os, signal, subprocess, sys, time
 parser = argparse.ArgumentParser(prog="serve")

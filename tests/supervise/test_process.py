@@ -124,6 +124,31 @@ async def test_ending_takes_grandchildren_in_other_sessions_that_ignore_sigterm(
     assert [pid for pid in grandchildren if psutil.pid_exists(pid)] == []
 
 
+# Ends its worker in order when it is asked to, and calls any other end of the worker a crash.
+ORDERLY = """
+import signal, subprocess, sys, time
+worker = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+def stop(number, frame):
+    time.sleep(0.2)
+    print("crash" if worker.poll() is not None else "in order", flush=True)
+    worker.kill(); sys.exit(0)
+signal.signal(signal.SIGTERM, stop)
+print("up", flush=True)
+while True: time.sleep(1)
+"""
+
+
+@pytest.mark.anyio
+async def test_a_server_is_left_to_end_its_workers_in_order(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    child = Child.start(python(ORDERLY), log=log, mark="t14")
+    await until(lambda: log.read_text() == "up\n")
+
+    await child.end(grace=4)
+
+    assert log.read_text() == "up\nin order\n"
+
+
 @pytest.mark.anyio
 async def test_grandchildren_left_by_a_killed_main_process_are_found_and_reaped(tmp_path: Path) -> None:
     child, grandchildren = await started_family(tmp_path / "log", "t8")
