@@ -6,6 +6,7 @@ import difflib
 import json
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,12 +15,14 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from app.core.catalogue import FlagCatalogue
 from app.core.errors import RuleError, UsageError
 from app.core.model import Cause
+from app.core.shipped import nearest_shipped
 from app.core.text import neutralise
 from app.core.vocabulary import Engine
 from app.diagnosis.pipeline import Pipeline
-from app.rules.examples import Judge, Tried, Workbench
+from app.rules.examples import Tried, Workbench
 from app.rules.lint import lint as problems_of
 from app.rules.lint import loud_on_healthy
 from app.rules.load import RuleSet, load_rules
@@ -84,7 +87,7 @@ def try_examples(
     if any(error.path in {path.absolute() for path in files} for error in ruleset.problems):
         raise typer.Exit(1)
     chosen = [_find(ruleset, name) for name in _ids(names or (), files)] if names else list(ruleset.rules)
-    bench = Workbench(ruleset, judge_of(ruleset))
+    bench = Workbench(ruleset, ExampleJudge(ruleset))
     tried = []
     for rule in chosen:
         for one in bench.try_all(rule):
@@ -123,7 +126,7 @@ def lint(
     )
     chosen = {name for name, path in ruleset.paths.items() if not given or _is_within(path, given)}
     problems = [error for error in ruleset.problems if not given or (error.path and _is_within(error.path, given))]
-    problems += problems_of(ruleset, only=chosen, judge=judge_of(ruleset))
+    problems += problems_of(ruleset, only=chosen, judge=ExampleJudge(ruleset))
     if healthy is not None:
         problems += loud_on_healthy(ruleset, _logs(healthy), only=chosen)
     if as_json:
@@ -144,19 +147,31 @@ def _logs(folder: Path) -> list[Path]:
     return found
 
 
-def judge_of(ruleset: RuleSet) -> Judge:
-    """What the whole diagnosis says about an example, without looking at this machine's source files."""
-    pipeline = Pipeline(ruleset, read_source=False)
+class ExampleJudge:
+    """What the whole diagnosis says about an example, without looking at this machine's source files or programs.
 
-    def judge(scene: Scene, data: bytes | None) -> Sequence[Cause]:
+    An example's version stands for the installed one: its flags are those shipped for it. One pipeline serves all
+    examples, because compiling the patterns takes longer than reading a log.
+    """
+
+    def __init__(self, ruleset: RuleSet) -> None:
+        self._flags: FlagCatalogue | None = None
+        self._pipeline = Pipeline(ruleset, catalogue_for=lambda command: self._flags, read_source=False)
+
+    def __call__(self, scene: Scene, data: bytes | None) -> Sequence[Cause]:
+        """The causes, best first; without a log those that `check` finds in the command."""
+        self._flags = _flags_of(scene.engine, scene.version)
         if data is None:
-            return pipeline.check(scene.command, scene.engine) if scene.command is not None else ()
-        session = pipeline.session(engine=scene.engine, command=scene.command)
+            return self._pipeline.check(scene.command, scene.engine) if scene.command is not None else ()
+        session = self._pipeline.session(engine=scene.engine, command=scene.command)
         session.feed(data)
         session.close()
         return session.diagnose(scene.exit, scene.probes).causes
 
-    return judge
+
+def _flags_of(engine: Engine | None, version: str | None) -> FlagCatalogue | None:
+    shipped = None if engine is None or version is None else nearest_shipped(engine, version)
+    return None if shipped is None else replace(shipped, version=version)
 
 
 def _load(folders: Sequence[Path] | None, files: Sequence[Path] = ()) -> RuleSet:

@@ -181,3 +181,17 @@ def test_terminal_escapes_in_a_problem_are_made_harmless(site: Path) -> None:
     path = write(site, "sglang/flux", **{**GOOD, "examples": examples})
 
     assert "\x1b" not in run("test", str(path)).stdout
+
+
+@pytest.mark.parametrize(
+    ("version", "flag"), [("0.5.9", "--cuda-graph-max-bs"), ("0.5.23", "--cuda-graph-max-bs-decode")]
+)
+def test_an_examples_version_decides_by_which_flags_its_command_is_corrected(
+    tmp_path: Path, version: str, flag: str
+) -> None:
+    launch = "python3 -m sglang.launch_server --model-path m"
+    fix = {"safety": "degrading", "loses": ["speed"], "set": {flag: 16}}
+    example = {**GOOD["examples"][0], "argv": launch, "version": version, "command": f"{launch} {flag} 16"}
+    path = write(tmp_path, "sglang/flux", **{**GOOD, "fix": fix, "examples": [example, GOOD["examples"][1]]})
+
+    assert run("test", str(path)).exit_code == 0
