@@ -14,7 +14,6 @@ from app.cli.showing import (
     JsonOption,
     StateOption,
     ago,
-    changes,
     clock,
     console,
     kept_log,
@@ -23,10 +22,10 @@ from app.cli.showing import (
     print_proposal,
     print_table,
     say,
-    shell,
 )
 from app.core.errors import StaleError
 from app.core.vocabulary import IncidentStatus
+from app.core.wording import changes, shell
 from app.service.asking import look
 from app.store.processes import alive
 from app.store.store import Store
