@@ -93,10 +93,8 @@ def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
 def kept_log(store: Store, launch: LaunchView | None) -> str | None:
     """The copy of a launch's output, which its diagnosis counts the lines of; None where none was kept."""
-    if launch is None or launch.incident_id is None:
-        return None
-    path = store.state / "incidents" / str(launch.incident_id) / f"launch-{launch.id}" / "log"
-    return str(path) if path.is_file() else None
+    path = store.kept_log(launch) if launch is not None else None
+    return None if path is None else str(path)
 
 
 def print_proposal(proposal: ProposalView, command: Sequence[str]) -> None:
