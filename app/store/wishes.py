@@ -69,6 +69,16 @@ class Wishes(Database):
                 session.add(row)
             return WishView(rows[-1].id or 0, _KINDS[rows[-1].kind]) if rows else None
 
+    def last_wish(self, server: str) -> ServerWish | None:
+        """What was wished last, carried out or not."""
+        with self.read() as session:
+            kind = session.exec(
+                select(TransitionRow.kind)
+                .where(TransitionRow.server == server, col(TransitionRow.kind).in_(_KINDS))
+                .order_by(col(TransitionRow.id).desc())
+            ).first()
+            return None if kind is None else _KINDS[kind]
+
     def newest_transition(self) -> int:
         """The id of the newest line of the history; 0 when there is none."""
         with self.read() as session:
