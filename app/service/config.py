@@ -100,46 +100,54 @@ class _Part(BaseModel):
 class SlackConfig(_Part):
     """Where alerts go."""
 
-    webhook_url: Secret = Field(None, description="Slack's incoming webhook. Without it nobody is told.")
+    webhook_url: Secret = Field(default=None, description="Slack's incoming webhook. Without it nobody is told.")
     allow_private_addresses: bool = Field(
-        False, description="Whether the webhook may lie on a private or loopback address (a relay of your own)."
+        default=False, description="Whether the webhook may lie on a private or loopback address (a relay of your own)."
     )
-    timeout: Seconds = Field(10.0, description="How long one post may take.")
+    timeout: Seconds = Field(default=10.0, description="How long one post may take.")
 
 
 class RetentionConfig(_Part):
     """What is kept, and for how long."""
 
-    days: int = Field(90, ge=1, description="Resolved incidents older than this are removed; rare ones are kept.")
-    max_gib: float = Field(5.0, gt=0, description="How large the state folder may grow; the oldest goes first.")
-    server_log: Bytes = Field(
-        200 * 2**20, ge=2**16, description="The kept output of a supervised server is rotated at this size."
+    days: int = Field(
+        default=90, ge=1, description="Resolved incidents older than this are removed; rare ones are kept."
     )
-    every: Seconds = Field(3600.0, gt=0, description="How often old things are looked for.")
+    max_gib: float = Field(default=5.0, gt=0, description="How large the state folder may grow; the oldest goes first.")
+    server_log: Bytes = Field(
+        default=200 * 2**20, ge=2**16, description="The kept output of a supervised server is rotated at this size."
+    )
+    every: Seconds = Field(default=3600.0, gt=0, description="How often old things are looked for.")
 
 
 class LimitsConfig(_Part):
     """Bounds of what is taken in."""
 
-    body: Bytes = Field(10 * 2**20, ge=1024, description="Largest body of a request, unpacked; more gets 413.")
+    body: Bytes = Field(default=10 * 2**20, ge=1024, description="Largest body of a request, unpacked; more gets 413.")
 
 
 class ServerConfig(_Part):
     """One server: supervised (`command`) or only watched (`watch`)."""
 
-    command: Words | None = Field(None, description="The launch command: a list, or one string split as a shell does.")
-    env: dict[str, str] = Field({}, description="Environment variables of the launch command.")
-    cwd: Path | None = Field(None, description="The folder that the command is started in.")
-    watch: Patterns = Field((), description="Log files to follow: absolute paths or globs (`**` for any depth).")
-    engine: Engine | None = Field(None, description="The engine, where command or log do not tell.")
-    port: int | None = Field(None, ge=1, le=65535, description="The port of a watched server, to find its process.")
-    health: Url | None = Field(None, description="Its health endpoint (default: the engine's own).")
-    mode: Mode = Field(Mode.PROPOSE, description="What may be done after a crash: off, propose or auto.")
-    allow: Literal[Safety.SAFE, Safety.DEGRADING] = Field(Safety.SAFE, description="What auto may do alone.")
-    settle: Seconds = Field(60.0, description="How long it must stay ready until a fix has held.")
-    max_relaunches: int = Field(5, ge=0, description="Changed commands in one incident.")
-    preflight: bool = Field(True, description="Check the command before it is started.")
-    start: bool = Field(True, description="Start it together with the service; else only on a person's wish.")
+    command: Words | None = Field(
+        default=None, description="The launch command: a list, or one string split as a shell does."
+    )
+    env: dict[str, str] = Field(default={}, description="Environment variables of the launch command.")
+    cwd: Path | None = Field(default=None, description="The folder that the command is started in.")
+    watch: Patterns = Field(
+        default=(), description="Log files to follow: absolute paths or globs (`**` for any depth)."
+    )
+    engine: Engine | None = Field(default=None, description="The engine, where command or log do not tell.")
+    port: int | None = Field(
+        default=None, ge=1, le=65535, description="The port of a watched server, to find its process."
+    )
+    health: Url | None = Field(default=None, description="Its health endpoint (default: the engine's own).")
+    mode: Mode = Field(default=Mode.PROPOSE, description="What may be done after a crash: off, propose or auto.")
+    allow: Literal[Safety.SAFE, Safety.DEGRADING] = Field(default=Safety.SAFE, description="What auto may do alone.")
+    settle: Seconds = Field(default=60.0, description="How long it must stay ready until a fix has held.")
+    max_relaunches: int = Field(default=5, ge=0, description="Changed commands in one incident.")
+    preflight: bool = Field(default=True, description="Check the command before it is started.")
+    start: bool = Field(default=True, description="Start it together with the service; else only on a person's wish.")
 
     @property
     def launch(self) -> Command | None:
@@ -169,22 +177,30 @@ class Config(BaseSettings):
     )
 
     listen: Address = Field(
-        Listen("127.0.0.1", DEFAULT_PORT), description="Address and port of API and pages. Not loopback: needs `token`."
+        default=Listen("127.0.0.1", DEFAULT_PORT),
+        description="Address and port of API and pages. Not loopback: needs `token`.",
     )
-    token: Secret = Field(None, description="What API calls carry as `Authorization: Bearer …` and people log in with.")
-    allowed_hosts: Names = Field((), description="Further names under which browsers may reach the service.")
-    public_url: Url | None = Field(None, description="The address that links in alerts begin with (default: `listen`).")
-    state: Path | None = Field(None, description="The state folder (default: $XDG_STATE_HOME/crashcart).")
-    log_roots: Paths = Field((), description="Folders that watched logs lie in; nothing else is read.")
+    token: Secret = Field(
+        default=None, description="What API calls carry as `Authorization: Bearer …` and people log in with."
+    )
+    allowed_hosts: Names = Field(default=(), description="Further names under which browsers may reach the service.")
+    public_url: Url | None = Field(
+        default=None, description="The address that links in alerts begin with (default: `listen`)."
+    )
+    state: Path | None = Field(default=None, description="The state folder (default: $XDG_STATE_HOME/crashcart).")
+    log_roots: Paths = Field(default=(), description="Folders that watched logs lie in; nothing else is read.")
     log_format: Literal["auto", "json", "human"] = Field(
-        "auto", description="Crashcart's own log: JSON lines or for people; auto: people on a terminal, else JSON."
+        default="auto",
+        description="Crashcart's own log: JSON lines or for people; auto: people on a terminal, else JSON.",
     )
-    log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="The least that is logged.")
-    rules: Paths = Field((), description="Rule folders beside the built-in one.")
-    slack: SlackConfig = Field(SlackConfig(), description="Alerts to Slack.")
-    retention: RetentionConfig = Field(RetentionConfig(), description="What is kept, and for how long.")
-    limits: LimitsConfig = Field(LimitsConfig(), description="Bounds of what is taken in.")
-    servers: dict[str, ServerConfig] = Field({}, description="The servers, by name.")
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        default="info", description="The least that is logged."
+    )
+    rules: Paths = Field(default=(), description="Rule folders beside the built-in one.")
+    slack: SlackConfig = Field(default=SlackConfig(), description="Alerts to Slack.")
+    retention: RetentionConfig = Field(default=RetentionConfig(), description="What is kept, and for how long.")
+    limits: LimitsConfig = Field(default=LimitsConfig(), description="Bounds of what is taken in.")
+    servers: dict[str, ServerConfig] = Field(default={}, description="The servers, by name.")
 
     @property
     def supervised(self) -> dict[str, ServerConfig]:
