@@ -54,7 +54,7 @@ def serve(
     if check:
         raise typer.Exit(_check(path, loaded, as_json))
     folder = state_folder(state or ctx.obj or loaded.state)
-    raise typer.Exit(_serve(path, loaded, folder, Override(host, port)))
+    raise typer.Exit(serve_folder(path, loaded, folder, Override(host, port)))
 
 
 def _check(path: Path | None, config: Config, as_json: bool) -> int:
@@ -77,7 +77,8 @@ def _check(path: Path | None, config: Config, as_json: bool) -> int:
     return 2 if problems else 0
 
 
-def _serve(path: Path | None, config: Config, state: Path, override: Override) -> int:
+def serve_folder(path: Path | None, config: Config, state: Path, override: Override | None = None) -> int:
+    """Serves a state folder until it is stopped; the exit code."""
     set_up_logs(config.log_format, config.log_level, config.secrets)
     with Store.open(state) as store:
         service = Service(config, path, store, override=override)

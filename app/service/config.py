@@ -238,7 +238,7 @@ class Config(BaseSettings):
 
 def model_at(loc: tuple[Any, ...]) -> type[BaseModel] | None:
     """The model that the keys at this place of the file belong to."""
-    parts = {"slack": SlackConfig, "retention": RetentionConfig, "limits": LimitsConfig}
+    parts: dict[Any, type[BaseModel]] = {"slack": SlackConfig, "retention": RetentionConfig, "limits": LimitsConfig}
     if not loc:
         return Config
     if loc[0] == "servers":

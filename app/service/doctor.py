@@ -150,10 +150,10 @@ def _watchable(name: str, pattern: str) -> Check:
         with RustNotify([str(folder)], False, False, 300, False, False):
             return Check("folder-watchable", name, True, f"{folder} tells of changes")
     except (OSError, WatchfilesRustInternalError) as error:
-        hint = (
+        advice = (
             "Raise fs.inotify.max_user_watches and max_user_instances (sysctl), or give the right to read the folder."
         )
-        return Check("folder-watchable", name, False, f"{folder} can't be watched: {error}", hint)
+        return Check("folder-watchable", name, False, f"{folder} can't be watched: {error}", advice)
 
 
 def _webhook(url: str, timeout: float) -> Check:
@@ -162,8 +162,8 @@ def _webhook(url: str, timeout: float) -> Check:
     try:
         answer = httpx.get(url, timeout=timeout, follow_redirects=False)
     except (httpx.HTTPError, OSError) as error:
-        hint = "Look at name resolution, firewall and proxy (HTTPS_PROXY) of this machine."
-        return Check("webhook-reachable", host, False, f"no answer: {type(error).__name__}", hint)
+        advice = "Look at name resolution, firewall and proxy (HTTPS_PROXY) of this machine."
+        return Check("webhook-reachable", host, False, f"no answer: {type(error).__name__}", advice)
     ok = answer.status_code < 500 and answer.status_code != 404
     hint = None if ok else "Look whether the webhook still exists at Slack."
     return Check("webhook-reachable", host, ok, f"it answers (HTTP {answer.status_code} to a GET)", hint)
