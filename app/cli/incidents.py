@@ -8,7 +8,6 @@ from typing import Annotated
 
 import typer
 
-from app.cli.objects import incident_json, proposal_json
 from app.cli.render import print_card
 from app.cli.showing import (
     JsonOption,
@@ -27,6 +26,7 @@ from app.core.errors import StaleError
 from app.core.vocabulary import IncidentStatus
 from app.core.wording import changes, shell
 from app.service.asking import look
+from app.service.objects import incident_json, proposal_json
 from app.store.store import Store
 from app.store.texts import fate
 from app.store.views import IncidentView, LaunchView, ProposalView

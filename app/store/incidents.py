@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import replace
 from pathlib import Path
 
+from sqlalchemy import or_
 from sqlmodel import Session, col, select
 
 from app.core.vocabulary import Category, IncidentStatus, ServerState
@@ -50,16 +51,21 @@ class Incidents(Database):
         status: IncidentStatus | Collection[IncidentStatus] | None = None,
         server: str | None = None,
         category: Category | None = None,
+        q: str | None = None,
         limit: int = 50,
         before: int | None = None,
     ) -> tuple[IncidentView, ...]:
-        """Incidents, newest first. `category` matches any of an incident's diagnoses; `before` is for paging."""
+        """Incidents, newest first. `category` matches any of an incident's diagnoses; `q` looks in
+        title and server; `before` is for paging."""
         query = select(IncidentRow).order_by(col(IncidentRow.id).desc()).limit(limit)
         if status is not None:
             wanted = (status,) if isinstance(status, IncidentStatus) else tuple(status)
             query = query.where(col(IncidentRow.status).in_(wanted))
         if server is not None:
             query = query.where(IncidentRow.server == server)
+        if q:
+            texts = (col(IncidentRow.title), col(IncidentRow.server))
+            query = query.where(or_(*(text.icontains(q, autoescape=True) for text in texts)))
         if before is not None:
             query = query.where(col(IncidentRow.id) < before)
         if category is not None:
