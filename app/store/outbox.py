@@ -88,6 +88,10 @@ class Outbox(Database):
             session.add(row)
             return _view(row)
 
+    def alert_begun(self, alert_id: int, mark: str) -> None:
+        """Its post begins now: from here on nobody knows, after a crash, whether it arrived."""
+        self._set(alert_id, AlertStatus.SENDING, mark, None)
+
     def alert_sent(self, alert_id: int) -> None:
         """It has arrived."""
         self._set(alert_id, AlertStatus.SENT, None, None)
