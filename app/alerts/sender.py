@@ -77,11 +77,15 @@ class Sender:
         if alert is None:
             return False
 
+        marks: list[asyncio.Future[None]] = []
+
         async def begun() -> None:
-            await asyncio.to_thread(self._store.alert_begun, alert.id, BEGUN)
+            marks.append(asyncio.ensure_future(asyncio.to_thread(self._store.alert_begun, alert.id, BEGUN)))
+            await asyncio.shield(marks[-1])
 
         body = message(alert.incident_id, alert.kind, alert.facts, self._base_url)
         answer = await self._webhook.post(body, begun)
+        await asyncio.gather(*marks)  # a time-out may have left it writing: it must not come after the outcome
         if answer.wait is not None:
             self._not_before = clock() + answer.wait  # Slack means the webhook, not this one message
         await asyncio.to_thread(self._note, alert, answer)
