@@ -124,7 +124,7 @@ def _cards(incident: IncidentView) -> list[LaunchCard]:
                 number=number,
                 launch=launch,
                 fate=fate(launch),
-                tone=_tone(launch),
+                tone=_tone(launch, attempt),
                 parts=None if before is None else tuple(difference(before.command, launch.command)),
                 attempt=attempt,
                 outcome=_OUTCOMES[attempt.outcome] if attempt else None,
@@ -135,7 +135,9 @@ def _cards(incident: IncidentView) -> list[LaunchCard]:
     return cards
 
 
-def _tone(launch: LaunchView) -> str:
+def _tone(launch: LaunchView, attempt: AttemptView | None) -> str:
+    if attempt is not None and attempt.outcome is AttemptOutcome.HELD:
+        return "ok"
     if launch.diagnosis is not None or not launch.ran:
         return "error"
     if launch.ended_at is not None:

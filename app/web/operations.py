@@ -9,6 +9,7 @@ from fastapi import APIRouter, FastAPI, Response
 from app import __version__
 from app.service.metrics import CONTENT_TYPE
 from app.service.serve import Service
+from app.web.pages import add_pages
 
 
 def operations(service: Service) -> APIRouter:
@@ -34,7 +35,9 @@ def operations(service: Service) -> APIRouter:
 
 
 def create_app(service: Service) -> FastAPI:
-    """An application with nothing but these."""
+    """The application: these, and the pages."""
     app = FastAPI(title="Crashcart", version=__version__)
     app.include_router(operations(service))
+    token = service.config.token
+    add_pages(app, service.store, token=token.get_secret_value() if token else None)
     return app

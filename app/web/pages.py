@@ -21,6 +21,7 @@ from app.service.asking import look
 from app.store.store import Store
 from app.store.words import Wish
 from app.web.incident_page import incident_page
+from app.web.news import news
 from app.web.presenting import STATIC, environment
 from app.web.sessions import Sessions
 
@@ -45,12 +46,11 @@ _HEADERS = {
 }
 
 
-def add_pages(app: FastAPI, store: Store, *, token: str | None = None) -> Sessions:
-    """Puts the pages into the service. What it returns tells whether a browser may read the stream, too."""
+def add_pages(app: FastAPI, store: Store, *, token: str | None = None) -> None:
+    """Puts the pages into the service. Where there is a token, they ask for it."""
     sessions = Sessions(store.key.key, token)
     app.mount("/ui/static", StaticFiles(directory=STATIC), name="static")  # before the pages' own catch-all
     app.include_router(_Pages(store, sessions).router())
-    return sessions
 
 
 class _RefusedError(Exception):
@@ -77,6 +77,7 @@ class _Pages:
         router.add_api_route("/ui/incidents/{number}", self.incident, methods=["GET"])
         router.add_api_route("/ui/incidents/{number}/fix", self.decide, methods=["POST"])
         router.add_api_route("/ui/servers", self.servers, methods=["GET"])
+        router.add_api_route("/ui/stream", self.stream, methods=["GET"])
         router.add_api_route("/ui/login", self.login_form, methods=["GET"])
         router.add_api_route("/ui/login", self.login, methods=["POST"])
         router.add_api_route("/ui/logout", self.logout, methods=["POST"])
@@ -138,6 +139,10 @@ class _Pages:
         return self._page(
             request, "servers.html", servers=[(one, look(one), unresolved.get(one.name)) for one in servers]
         )
+
+    def stream(self, request: Request) -> Response:
+        """Tells pages of news; 204 ends a browser's asking again."""
+        return news(self._store, request) if self._sessions.allows(request) else Response(status_code=204)
 
     def lost(self, request: Request) -> Response:
         """An address that no page has."""

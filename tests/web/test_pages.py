@@ -336,3 +336,17 @@ def test_logging_out_ends_the_session(store: Store) -> None:
         client.post("/ui/logout", data={"csrf": mark_of(page)})
 
         assert client.get("/ui/incidents").url.path == "/ui/login"
+
+
+def test_the_stream_tells_pages_of_news(store: Store, browser: httpx.Client) -> None:
+    with browser.stream("GET", "/ui/stream") as stream:
+        lines = stream.iter_lines()
+        assert next(lines) == "retry: 2000"
+        died(store)
+
+        assert "event: transition" in (next(lines) for _ in range(6))
+
+
+def test_with_a_token_the_stream_is_closed_to_strangers(store: Store) -> None:
+    with serving(store, token="open sesame") as url:
+        assert httpx.get(f"{url}/ui/stream").status_code == 204
