@@ -46,11 +46,12 @@ _HEADERS = {
 }
 
 
-def add_pages(app: FastAPI, store: Store, *, token: str | None = None) -> None:
-    """Puts the pages into the service. Where there is a token, they ask for it."""
+def add_pages(app: FastAPI, store: Store, *, token: str | None = None) -> Sessions:
+    """Puts the pages into the service. Where there is a token, they ask for it; the sessions tell who gave it."""
     sessions = Sessions(store.key.key, token)
     app.mount("/ui/static", StaticFiles(directory=STATIC), name="static")  # before the pages' own catch-all
     app.include_router(_Pages(store, sessions).router())
+    return sessions
 
 
 class _RefusedError(Exception):
