@@ -17,7 +17,7 @@ from app.service.configfile import find_config, load_config
 from app.service.ownlog import set_up_logs
 from app.service.serve import Override, Service
 from app.store.store import Store
-from app.web.operations import create_app
+from app.web.app import create_app
 
 _HELP = """
 Follows the logs of servers, supervises those that it starts, keeps incidents, tells people, and serves pages and an

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from fastapi import APIRouter, FastAPI, Response
+from fastapi import APIRouter, Response
 
 from app import __version__
 from app.service.metrics import CONTENT_TYPE
 from app.service.serve import Service
-from app.web.pages import add_pages
 
 
 def operations(service: Service) -> APIRouter:
@@ -32,12 +31,3 @@ def operations(service: Service) -> APIRouter:
         return Response(service.metrics.render(), media_type=CONTENT_TYPE)
 
     return router
-
-
-def create_app(service: Service) -> FastAPI:
-    """The application: these, and the pages."""
-    app = FastAPI(title="Crashcart", version=__version__)
-    app.include_router(operations(service))
-    token = service.config.token
-    add_pages(app, service.store, token=token.get_secret_value() if token else None)
-    return app
