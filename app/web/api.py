@@ -14,13 +14,12 @@ from app.service.objects import incident_json, proposal_json, server_json, wait_
 from app.service.serve import Service
 from app.store.wishes import ServerWish
 from app.store.words import Wish
-from app.web.bodies import INCIDENT, SERVER, Amended, Decided, example
+from app.web.bodies import INCIDENT, MAX_ID, SERVER, Amended, Decided, example
 from app.web.problems import Refusal, described
 
 LONGEST_WAIT = 600.0
-_MAX_ID = 2**63 - 1
 _ERRORS = (400, 401, 403, 422, 503)
-Number = Annotated[int, Path(ge=1, le=_MAX_ID)]
+Number = Annotated[int, Path(ge=1, le=MAX_ID)]
 Name = Annotated[str, Path(min_length=1, max_length=64)]
 
 
@@ -40,7 +39,7 @@ def incident_routes(service: Service) -> APIRouter:
         category: Category | None = None,
         q: Annotated[str | None, Query(max_length=200, description="In title and server.")] = None,
         limit: Annotated[int, Query(ge=1, le=200)] = 50,
-        cursor: Annotated[int | None, Query(ge=1, le=_MAX_ID, description="`next_cursor` of the page before.")] = None,
+        cursor: Annotated[int | None, Query(ge=1, le=MAX_ID, description="`next_cursor` of the page before.")] = None,
     ) -> dict[str, Any]:
         found = store.incidents(status=status, server=server, category=category, q=q, limit=limit + 1, before=cursor)
         page = found[:limit]
@@ -50,7 +49,7 @@ def incident_routes(service: Service) -> APIRouter:
         }
 
     @router.get(
-        "/incidents/{incident_id}",
+        "/incidents/{incident_id:int}",
         summary="One incident",
         responses={200: example("The incident", INCIDENT), **described(404, *_ERRORS)},
     )
@@ -58,7 +57,7 @@ def incident_routes(service: Service) -> APIRouter:
         return incident_json(store.incident(incident_id))
 
     @router.patch(
-        "/incidents/{incident_id}",
+        "/incidents/{incident_id:int}",
         summary="Acknowledge, mute, resolve, or leave a note",
         responses={200: example("The incident as it is now", INCIDENT), **described(404, 413, 415, *_ERRORS)},
     )
@@ -76,7 +75,7 @@ def incident_routes(service: Service) -> APIRouter:
         return incident_json(store.incident(incident_id))
 
     @router.post(
-        "/incidents/{incident_id}/fix",
+        "/incidents/{incident_id:int}/fix",
         summary="Approve or reject the proposed fix",
         responses={
             200: example("The incident, and what was decided on", INCIDENT),

@@ -2,31 +2,58 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+import re
+from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, model_validator
 
 from app.core.command import Command
 from app.core.errors import CrashcartError
 
+MAX_ID = 2**53 - 1  # the largest that every reader of JSON keeps exact
 NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
 
 
+_MOMENT = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)")
+
+
 def _words(value: object) -> object:
+    """A command in one string; what no shell could split (it was cut off, say) is split at its spaces."""
     if not isinstance(value, str):
         return value
     try:
         return list(Command.from_string(value).words())
-    except CrashcartError as error:
-        raise ValueError(str(error)) from error
+    except CrashcartError:
+        return value.split()
+
+
+def _whole(value: object) -> object:
+    """JSON knows one kind of number: 2.0 is 2."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _moment(value: object) -> object:
+    """RFC 3339, as UTC."""
+    if value is None:
+        return None
+    if not isinstance(value, str) or not _MOMENT.fullmatch(value):
+        raise ValueError("write it like 2026-12-01T01:02:03Z")
+    try:
+        at = datetime.fromisoformat(value.upper())
+    except ValueError as error:
+        raise ValueError(f"it is no time: {error}") from error
+    try:
+        return at.astimezone(UTC)
+    except OverflowError:  # at the ends of the calendar
+        return at.replace(tzinfo=UTC)
 
 
 class _Body(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-Moment = Annotated[datetime, Field(description="RFC 3339")]
+Moment = Annotated[datetime | None, BeforeValidator(_moment, json_schema_input_type=datetime | None)]
 Text = Annotated[str, Field(pattern=r"^[^\x00]*$")]
 
 
@@ -50,29 +77,44 @@ class Ingested(_Body):
 
     server: str = Field(pattern=NAME, description="Its name.")
     text: str | None = Field(None, description="Log text, or a bare word like `crashed`.")
-    lines: list[str] | None = Field(None, description="The log as lines, instead of `text`.")
-    command: Annotated[list[Text] | None, BeforeValidator(_words, json_schema_input_type=list[Text] | str | None)] = (
+    lines: list[str] | None = Field(None, min_length=1, description="The log as lines, instead of `text`.")
+    command: Annotated[list[Text] | None, BeforeValidator(_words, json_schema_input_type=list[Text] | Text | None)] = (
         Field(None, description="The launch command: words, or one string split as a shell splits.")
     )
     env: dict[Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")], Text] = Field(
         {}, description="Environment variables of the command."
     )
-    exit_code: int | None = Field(None, ge=-255, le=255, description="-9 and 137 are the same.")
+    exit_code: Annotated[Annotated[int, Field(strict=True, ge=-255, le=255)] | None, BeforeValidator(_whole)] = Field(
+        None, description="-9 and 137 are the same."
+    )
     reported_by: str | None = Field(None, max_length=200)
-    occurred_at: datetime | None = None
+    occurred_at: Moment = None
 
     @model_validator(mode="after")
     def _one_log(self) -> Ingested:
-        if (self.text is None) == (self.lines is None):
+        given = self.model_fields_set & {"text", "lines"}
+        if len(given) != 1 or (self.text is None) == (self.lines is None):
             raise ValueError("give `text` or `lines`, one of the two")
-        if not self.log.strip():
-            raise ValueError("`text` is empty" if self.lines is None else "`lines` is empty")
+        if self.text is not None and not re.search(r"\S", self.text):
+            raise ValueError("`text` is empty")
         return self
 
     @property
     def log(self) -> str:
         """The log as one text."""
         return self.text if self.text is not None else "\n".join(self.lines or ())
+
+
+def ingested_schema() -> dict[str, Any]:
+    """What `Ingested` accepts, with what its validators add."""
+    schema = Ingested.model_json_schema()
+    schema["oneOf"] = [{"required": ["text"]}, {"required": ["lines"]}]
+    fields = schema["properties"]
+    fields["text"] = {"type": "string", "pattern": r"\S", "description": fields["text"]["description"]}
+    lines = next(one for one in fields["lines"]["anyOf"] if one["type"] == "array")
+    fields["lines"] = {**lines, "description": fields["lines"]["description"]}
+    fields["env"]["additionalProperties"] = False
+    return schema
 
 
 class Amended(_Body):
@@ -82,8 +124,8 @@ class Amended(_Body):
         extra="forbid", json_schema_extra={"examples": [{"status": "resolved", "note": "memory was added"}]}
     )
 
-    acknowledged: bool | None = None
-    muted_until: datetime | None = None
+    acknowledged: StrictBool | None = None
+    muted_until: Moment = None
     status: Literal["resolved"] | None = None
     note: str | None = Field(None, max_length=4000)
 
@@ -94,7 +136,7 @@ class Decided(_Body):
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"decision": "approve", "fix_id": 1}]})
 
     decision: Literal["approve", "reject"]
-    fix_id: int = Field(ge=1, le=2**63 - 1)
+    fix_id: Annotated[int, BeforeValidator(_whole)] = Field(strict=True, ge=1, le=MAX_ID)
 
 
 def example(description: str, value: Any) -> dict[str, Any]:

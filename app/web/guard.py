@@ -21,6 +21,7 @@ _OPEN = ("/healthz", "/readyz", "/docs", "/openapi.json")
 # What is read away after a refusal, so that a client that only writes gets its answer.
 _DRAINED = 64 * 2**20
 _STEP = 64 * 1024
+_SHORT = 64 * 1024
 
 
 class Guard:
@@ -41,7 +42,7 @@ class Guard:
         try:
             self._check(request)
             if request.method not in _SAFE:
-                body = await incoming.read(self._config().limits.body)
+                body = await incoming.read(_limit(request, self._config()))
         except Refusal as refusal:
             headers = {"WWW-Authenticate": "Bearer"} if refusal.status == 401 else None
             await incoming.drain()
@@ -65,6 +66,11 @@ class Guard:
             return
         if request.method not in _SAFE or not self._may_read(request):
             raise Refusal(401, "A valid token is needed.", mend="Send `Authorization: Bearer TOKEN`.")
+
+
+def _limit(request: Request, config: Config) -> int:
+    """Only logs are large."""
+    return config.limits.body if request.url.path == "/incidents/ingest" else min(_SHORT, config.limits.body)
 
 
 def _name(host: str) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-from datetime import UTC
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Query, Request
@@ -22,12 +21,14 @@ from app.store.answers import KeptAnswer
 from app.web.bodies import DIAGNOSIS, INCIDENT, NAME, Ingested, example
 from app.web.problems import Refusal, described
 
+_INLINE = 256 * 1024
+_HALF = b"\\u"
+_KEY = Header(alias="Idempotency-Key", min_length=1, max_length=200, include_in_schema=False)
 _BODY = {
     "requestBody": {
         "required": True,
         "content": {
             "application/json": {"schema": {"$ref": "#/components/schemas/Ingested"}},
-            "text/plain": {"schema": {"type": "string", "minLength": 1}, "example": "crashed"},
         },
     }
 }
@@ -50,12 +51,22 @@ def ingest_routes(service: Service) -> APIRouter:
     )
     async def ingest(
         request: Request,
-        server: Annotated[str | None, Query(pattern=NAME, description="For text/plain.")] = None,
-        key: Annotated[str | None, Header(alias="Idempotency-Key", min_length=1, max_length=200)] = None,
+        server: Annotated[str | None, Query(pattern=NAME, include_in_schema=False)] = None,
+        key: Annotated[
+            str | None, Header(alias="Idempotency-Key", min_length=1, max_length=200, include_in_schema=False)
+        ] = None,
     ) -> JSONResponse:
-        """Log text is diagnosed; a bare word (`crashed`) on a known server makes Crashcart look itself."""
+        """Log text is diagnosed; a bare word (`crashed`) on a known server makes Crashcart look itself.
+
+        The log may also be sent as `text/plain` with `?server=NAME`, and packed (`Content-Encoding: gzip`). With an
+        `Idempotency-Key` the same body leads to one incident and gets the same answer however often it is sent;
+        another body under the same key gets 422.
+        """
         body = await request.body()
-        sent = _read(body, request.headers.get("content-type", ""), server)
+        kind = request.headers.get("content-type", "")
+        # Reading megabytes of JSON would hold up everybody; for a short body a thread would be the slower way.
+        small = len(body) <= _INLINE
+        sent = _read(body, kind, server) if small else await run_in_threadpool(_read, body, kind, server)
         return await door.answer(sent, body + b"\0" + (server or "").encode(), key)
 
     return router
@@ -114,7 +125,6 @@ def _read(body: bytes, content_type: str, server: str | None) -> Sent:
         given = Ingested.model_validate(_json(body))
     except ValidationError as error:
         raise RequestValidationError([{**one, "loc": ("body", *one["loc"])} for one in error.errors()]) from error
-    at = given.occurred_at
     return Sent(
         given.server,
         given.log,
@@ -122,13 +132,15 @@ def _read(body: bytes, content_type: str, server: str | None) -> Sent:
         given.env,
         Exit.from_code(given.exit_code) if given.exit_code is not None else Exit(),
         given.reported_by,
-        at.replace(tzinfo=UTC) if at is not None and at.tzinfo is None else at,
+        given.occurred_at,
     )
 
 
 def _json(body: bytes) -> Any:
     try:
-        return json.loads(body)
+        found = json.loads(body)
+        # Halves of surrogate pairs are valid JSON and no valid text.
+        return json.loads(json.dumps(found, ensure_ascii=False).encode("utf-8", "replace")) if _HALF in body else found
     except (ValueError, RecursionError) as error:
         raise Refusal(422, "The body is no valid JSON.", field="body") from error
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from http import HTTPStatus
 from typing import Any
 
@@ -9,10 +10,13 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
+from starlette.routing import BaseRoute, Match
+from starlette.types import Scope
 
 from app.core.errors import CommandError, CrashcartError, NotFoundError, StaleError, UsageError
 
 MEDIA_TYPE = "application/problem+json"
+_METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 _STATUS = {NotFoundError: 404, StaleError: 409, UsageError: 422, CommandError: 422}
 
 
@@ -98,9 +102,21 @@ async def _refused(_: Request, error: Exception) -> JSONResponse:
     return problem(error.status, error.detail, mend=error.mend, errors=errors)
 
 
-async def _http(_: Request, error: Exception) -> JSONResponse:
+async def _http(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)  # noqa: S101
-    return problem(error.status_code, str(error.detail), headers=dict(error.headers or {}))
+    headers = dict(error.headers or {})
+    if error.status_code == 405:
+        headers["Allow"] = ", ".join(_methods(request))
+    return problem(error.status_code, str(error.detail), headers=headers)
+
+
+def _methods(request: Request) -> list[str]:
+    """What may be done at this address: several routes can share it, and a refusal knows only the first."""
+    return [method for method in _METHODS if _answered({**request.scope, "method": method}, request.app.routes)]
+
+
+def _answered(scope: Scope, routes: Sequence[BaseRoute]) -> bool:
+    return any(route.matches(dict(scope))[0] is Match.FULL for route in routes)
 
 
 async def _invalid(_: Request, error: Exception) -> JSONResponse:

@@ -15,7 +15,6 @@ from app.service.objects import progress_json, time_json
 from app.service.serve import Service
 from app.store.store import Store
 from app.store.views import TransitionView
-from app.web.problems import described
 
 _LOOK = 0.25  # seconds between looks at the store
 _BEAT = 15.0  # so that proxies and we notice a line that is dead
@@ -30,15 +29,8 @@ def stream_routes(service: Service) -> APIRouter:
 
     @router.get(
         "/stream",
-        summary="Live events",
         response_class=StreamingResponse,
-        responses={
-            200: {
-                "description": "`transition` (its id resumes by `Last-Event-ID`) and `progress`",
-                "content": {"text/event-stream": {"schema": {"type": "string"}}},
-            },
-            **described(400, 401, 422, 503),
-        },
+        include_in_schema=False,  # OpenAPI has no words for an answer that never ends; the description tells of it
     )
     async def stream(
         request: Request,
