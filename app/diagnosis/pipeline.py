@@ -134,6 +134,10 @@ class Session:
         """Says that the log is complete."""
         self._digester.close()
 
+    def digest(self) -> LogDigest:
+        """What was seen so far."""
+        return self._digester.digest()
+
     def progress(self) -> Progress:
         """How far the current launch came, by what its log says so far."""
         engine = self.engine or (self.command.engine if self.command is not None else None)

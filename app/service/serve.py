@@ -25,6 +25,7 @@ from app.core.resources import rules_folder
 from app.service.config import Config, Listen, ServerConfig
 from app.service.configfile import load_config
 from app.service.following import Timings
+from app.service.intake_files import FileIntake, watched_servers
 from app.service.metrics import Metrics
 from app.service.rulebook import Rulebook
 from app.service.supervising import Supervisor
@@ -35,6 +36,7 @@ AsgiApp = Callable[..., Awaitable[None]]
 Loop = Callable[[], Awaitable[None]]
 
 _GRACE = 3  # seconds that requests under way get at the end
+_END = 15.0  # seconds that the loops get to end in order
 _AGAIN = 5.0  # seconds until a loop that failed begins again
 _CHANGE_STEP = 50  # ms: an editor writes a file in several steps
 _BACKLOG = 2048
@@ -69,6 +71,7 @@ class Service:
         self.ready = False
         self.metrics = Metrics(self)
         self.supervisors: dict[str, Supervisor] = {}
+        self.intake: FileIntake | None = None
         self.on_change: list[Callable[[Config], None]] = []  # told after a reload
         self.loops: dict[str, Loop] = {}  # further loops, by name: they run until they are cancelled
         self._log = structlog.get_logger("crashcart")
@@ -135,6 +138,9 @@ class Service:
             self._match_supervisors()
             for supervisor in self.supervisors.values():
                 supervisor.use_rules()
+            if self.intake is not None:
+                watched = watched_servers(config.watched)
+                self.intake.change(watched, pipeline=self.rulebook.pipeline, roots=config.log_roots)
             for told in self.on_change:
                 told(self.config)
             self._tell_rules()
@@ -167,9 +173,20 @@ class Service:
 
     def _begin(self) -> None:
         self._match_supervisors()
-        for name, loop in {"changes": self._watch_changes, **self.loops}.items():
+        for name, loop in {"changes": self._watch_changes, "following": self._follow, **self.loops}.items():
             self._tasks[name] = asyncio.ensure_future(self._kept_up(name, loop))
         self.ready = True
+
+    async def _follow(self) -> None:
+        """Follows the logs of servers that others start."""
+        self.intake = FileIntake(
+            self.store,
+            self.rulebook.pipeline,
+            watched_servers(self.config.watched),
+            roots=self.config.log_roots,
+            trouble=lambda text: self._log.warning(text),
+        )
+        await self.intake.run(self._stopping)
 
     def _match_supervisors(self) -> None:
         """Supervises what the configuration says now, and leaves alone what it does not name any more."""
@@ -201,14 +218,19 @@ class Service:
 
     async def _end(self, server: uvicorn.Server, web: asyncio.Task[None]) -> None:
         self.ready = False
+        self._stopping.set()
         server.should_exit = True
         for supervisor in self.supervisors.values():
             supervisor.leave()
-        supervised = [task for name, task in self._tasks.items() if name.startswith("server ")]
-        for name, task in self._tasks.items():
-            if not name.startswith("server "):
+        # Who reads or supervises ends in order, and stores what it knows; who only waits is cancelled.
+        in_order = [task for name, task in self._tasks.items() if name == "following" or name.startswith("server ")]
+        for task in self._tasks.values():
+            if task not in in_order:
                 task.cancel()
-        await asyncio.gather(web, *self._tasks.values(), *supervised, return_exceptions=True)
+        await asyncio.wait([web, *self._tasks.values()], timeout=_END)
+        for task in self._tasks.values():
+            task.cancel()
+        await asyncio.gather(web, *self._tasks.values(), return_exceptions=True)
         self._log.info("stopped")
 
     # -- signals and words

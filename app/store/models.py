@@ -297,7 +297,7 @@ class PositionRow(SQLModel, table=True):
     """
 
     __tablename__ = "position"
-    __table_args__ = (Index("ux_position_file", "server", "path", "device", "inode", unique=True),)
+    __table_args__ = (Index("ux_position_file", "server", "path", unique=True),)
 
     id: int | None = Field(default=None, primary_key=True)
     server: str = _server()

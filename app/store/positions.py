@@ -130,15 +130,6 @@ class Positions(Database):
             _keep_position(session, server, position, launch_id)
         return launch_id, tuple(incidents)
 
-    def move_position(self, server: str, old: Position, new: Position) -> None:
-        """The file has another name or was found again as a copy: its position goes with it."""
-        with self.write() as session:
-            row = _find(session, server, old)
-            if row is not None:
-                session.delete(row)
-                session.flush()
-            _keep_position(session, server, new, new.launch_id)
-
     def drop_position(self, server: str, position: Position) -> None:
         """The file is gone and was read to its end."""
         with self.write() as session:
@@ -233,8 +224,6 @@ def _find(session: Session, server: str, position: Position) -> PositionRow | No
         select(PositionRow).where(
             PositionRow.server == server,
             PositionRow.path == path_in(position.path),
-            PositionRow.device == position.device,
-            PositionRow.inode == position.inode,
         )
     ).first()
 
@@ -243,11 +232,10 @@ def _keep_position(session: Session, server: str, position: Position, launch_id:
     row = _find(session, server, position) or PositionRow(
         server=server,
         path=path_in(position.path) or "",
-        device=position.device,
-        inode=position.inode,
         context={},
         updated_at=now(),
     )
+    row.device, row.inode = position.device, position.inode
     row.offset, row.anchor = position.offset, position.anchor
     row.head, row.head_length = position.head, position.head_length
     row.launch_id, row.context, row.updated_at = launch_id, dict(position.context), now()

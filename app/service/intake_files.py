@@ -1,0 +1,388 @@
+"""Taking in what servers log that others start: from followed files to incidents, each failure exactly once."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+from app.core.errors import StoreError
+from app.core.model import Progress
+from app.core.vocabulary import Engine, Mode, Phase, ServerState
+from app.diagnosis.live import Context, FailureSeen, Finding, LaunchSeen, LiveLog
+from app.diagnosis.pipeline import Pipeline
+from app.service.config import ServerConfig
+from app.store.positions import Began, Failed, Position, Reached, Seen
+from app.store.store import Store
+from app.store.texts import reached
+from app.supervise.follow import FileFollower, Place, is_rotated_name
+from app.supervise.watching import expand, watch
+
+# A file that was last written longer ago than this when it is first seen is history: it is read from its end.
+HISTORY = 600.0
+_SAFETY_NET = 1.0  # seconds between looks at every file, whatever inotify says
+_QUIET = 1.0  # a half line or traceback that waits longer is looked at as it is
+_LAZY = 1.0  # a position that led to nothing is written this much later at most
+_SHOWN = 300
+_COUNTED = 256 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """A server that others start, and the globs of its logs."""
+
+    name: str
+    patterns: tuple[str, ...]
+    engine: Engine | None = None
+    mode: Mode | None = None
+    settle: float = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class TakenIn:
+    """What one transaction stored."""
+
+    server: str
+    path: Path
+    incidents: tuple[int, ...]
+    launch_id: int | None
+
+
+T = TypeVar("T")
+Tell = Callable[[TakenIn], None]
+
+
+@dataclass
+class _File:
+    """One followed log of one server."""
+
+    server: Watched
+    follower: FileFollower
+    log: LiveLog
+    launch_id: int | None = None
+    last_data: float = 0.0
+    unwritten: float | None = None  # since when the position is ahead of the stored one
+    ready_since: float | None = None
+    waiting: list[Seen] = field(default_factory=list)  # not stored, because the store could not be written
+
+    @property
+    def path(self) -> Path:
+        return self.follower.path
+
+
+class FileIntake:
+    """Follows the logs of all watched servers. One worker thread does the reading, so nothing else waits for it."""
+
+    def __init__(
+        self,
+        store: Store,
+        pipeline: Pipeline,
+        servers: tuple[Watched, ...] = (),
+        *,
+        roots: tuple[Path, ...] = (),
+        tell: Tell | None = None,
+        trouble: Callable[[str], None] | None = None,
+    ) -> None:
+        """`tell` is called from the worker thread after each transaction that stored something."""
+        self.store = store
+        self.pipeline = pipeline
+        self.roots = roots
+        self.tell = tell or (lambda _: None)
+        self.trouble = trouble or (lambda _: None)
+        self._servers = {server.name: server for server in servers}
+        self._files: dict[tuple[str, Path], _File] = {}
+        self._turns: deque[_File] = deque()
+        self._wake = asyncio.Event()
+        self._lookup = True
+        self._changed_servers = asyncio.Event()
+        self._worker = ThreadPoolExecutor(1, thread_name_prefix="intake")
+        self._next_rounds = 0.0
+
+    @property
+    def files(self) -> dict[str, tuple[Path, ...]]:
+        """The logs followed now, by server."""
+        found: dict[str, list[Path]] = {name: [] for name in self._servers}
+        for name, path in self._files:
+            found.setdefault(name, []).append(path)
+        return {name: tuple(sorted(paths)) for name, paths in found.items()}
+
+    def change(
+        self, servers: tuple[Watched, ...], *, pipeline: Pipeline | None = None, roots: tuple[Path, ...] | None = None
+    ) -> None:
+        """Other servers or rules from now on; no line is lost, and files that stay are read on where they are."""
+        self._servers = {server.name: server for server in servers}
+        self.pipeline = pipeline or self.pipeline
+        self.roots = self.roots if roots is None else roots
+        self._changed_servers.set()
+        self._wake.set()
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Follows until `stop`; then all that was read is stored."""
+        stopper = asyncio.create_task(self._wake_at(stop))
+        try:
+            while not stop.is_set():
+                self._changed_servers.clear()
+                await self._inside(self._take_up)
+                await self._run_servers(stop)
+        finally:
+            stopper.cancel()
+            await self._inside(self._close)
+            self._worker.shutdown()
+
+    async def _wake_at(self, stop: asyncio.Event) -> None:
+        await stop.wait()
+        self._changed_servers.set()
+        self._wake.set()
+
+    async def _run_servers(self, stop: asyncio.Event) -> None:
+        """Until the servers change."""
+        patterns = tuple(dict.fromkeys(pattern for server in self._servers.values() for pattern in server.patterns))
+        watcher = asyncio.create_task(watch(patterns, self._on_change, self._changed_servers))
+        try:
+            while not (stop.is_set() or self._changed_servers.is_set()):
+                more = await self._inside(self._turn)
+                if not more:
+                    with contextlib.suppress(TimeoutError):
+                        await asyncio.wait_for(self._wake.wait(), _SAFETY_NET / 4)
+                self._wake.clear()
+        finally:
+            self._changed_servers.set()
+            watcher.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await watcher
+
+    async def _inside(self, call: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._worker, call)
+
+    async def _on_change(self, paths: set[Path]) -> None:
+        by_path = {path: file for (_, path), file in list(self._files.items())}
+        for path in paths:
+            file = by_path.get(path)
+            if file is None:
+                self._lookup = True
+            elif file not in self._turns:
+                self._turns.appendleft(file)  # before those that always have more
+        self._wake.set()
+
+    # -- in the worker thread
+
+    def _take_up(self) -> None:
+        """Opens what the present servers have, and lets go of what others had."""
+        for server in self._servers.values():
+            self.store.watch_server(server.name, server.engine, server.mode)
+        for key, file in list(self._files.items()):
+            if key[0] not in self._servers:
+                self._forget(key)
+            else:
+                self._commit(file, [])
+                self._forget(key)
+        self._look_up()
+
+    def _look_up(self) -> None:
+        """Files that the globs gained, and files that are gone for good."""
+        self._lookup = False
+        for server in self._servers.values():
+            known = {position.path: position for position in self.store.positions(server.name)}
+            found = expand(server.patterns, self.roots)
+            names = set(found) | set(known)
+            for path in found:
+                if (server.name, path) not in self._files and not is_rotated_name(path, names - {path}):
+                    self._open(server, path, known.get(path))
+            for path, position in known.items():
+                if (server.name, path) not in self._files:
+                    self._open(server, path, position)
+
+    def _open(self, server: Watched, path: Path, position: Position | None) -> None:
+        if position is None:
+            old = _age(path) > HISTORY
+            follower = FileFollower(path, at_end=old)
+            start = follower.place.offset
+            context = Context(engine=server.engine, mid=start > 0, lines=_lines_before(path, start))
+            file = _File(server, follower, LiveLog(self.pipeline, context, start))
+        else:
+            file = self._resume(server, path, position)
+        file.last_data = time.monotonic()
+        self._files[server.name, path] = file
+        self._turns.append(file)
+
+    def _resume(self, server: Watched, path: Path, position: Position) -> _File:
+        """The state as it was when the position was written: by reading the open context again, silently."""
+        known = frozenset((int(inode), str(head)) for inode, head in position.context.get("known", ()))
+        place = Place(
+            position.device, position.inode, position.offset, position.head_length, position.head, known=known
+        )
+        follower = FileFollower(path, place)
+        context = Context.from_json(position.context)
+        log = LiveLog(self.pipeline, context, position.anchor)
+        if follower.place.inode and not follower.begins_anew:
+            for data in follower.back(position.anchor):
+                log.feed(data)
+        else:
+            log.turn_over()
+        return _File(server, follower, log, position.launch_id)
+
+    def _forget(self, key: tuple[str, Path]) -> None:
+        file = self._files.pop(key)
+        file.follower.close()
+        with contextlib.suppress(ValueError):
+            self._turns.remove(file)
+
+    def _turn(self) -> bool:
+        """One file's turn; whether there may be more to do at once."""
+        now = time.monotonic()
+        if self._lookup:
+            self._look_up()
+        if now >= self._next_rounds:
+            self._next_rounds = now + _SAFETY_NET / 4
+            self._rounds(now)
+        try:
+            file = self._turns.popleft()
+        except IndexError:
+            return False
+        if self._read(file):
+            self._turns.append(file)
+        return bool(self._turns)
+
+    def _read(self, file: _File) -> bool:
+        try:
+            piece = file.follower.read()
+        except OSError as error:
+            self.trouble(f"{file.path} can't be read: {error.strerror}")
+            return False
+        if piece is None:
+            return False
+        found: list[Finding] = []
+        if piece.fresh:
+            found += file.log.turn_over()
+        found += file.log.feed(piece.data)
+        file.last_data = time.monotonic()
+        self._commit(file, found, lazily=True)
+        return True
+
+    def _rounds(self, now: float) -> None:
+        """What is due without any change: the safety net, half lines, positions, proofs of being ready."""
+        if int(now / _SAFETY_NET) != int((now - _SAFETY_NET / 4) / _SAFETY_NET):
+            self._lookup = True
+            waiting = set(map(id, self._turns))
+            self._turns.extend(file for file in self._files.values() if id(file) not in waiting)
+        for key, file in list(self._files.items()):
+            if file.log.unfinished and now - file.last_data > _QUIET:
+                self._commit(file, file.log.flush())
+            elif file.waiting or (file.unwritten is not None and now - file.unwritten > _LAZY):
+                self._commit(file, [])
+            if file.ready_since is not None and now - file.ready_since >= file.server.settle:
+                self._settle(file)
+            if file.follower.gone and now - file.last_data > 60:
+                self.store.drop_position(file.server.name, self._position(file))
+                self._forget(key)
+
+    def _settle(self, file: _File) -> None:
+        seconds, file.ready_since = file.server.settle, None
+        if file.launch_id is None:
+            return
+        text = f"its log says ready, and no failure in {seconds:g} s since ({file.path.name})"
+        incident = self.store.launch_settled(file.launch_id, text)
+        if incident is not None:
+            self.tell(TakenIn(file.server.name, file.path, (incident,), file.launch_id))
+
+    def _commit(self, file: _File, found: list[Finding], *, lazily: bool = False) -> None:
+        """What was found and how far was read, in one transaction; both stay in memory while it can't be written."""
+        file.waiting += [_seen(one, file.path) for one in found]
+        if lazily and not file.waiting:
+            file.unwritten = file.unwritten or time.monotonic()
+            return
+        try:
+            launch_id, incidents = self.store.take_in(file.server.name, file.waiting, self._position(file))
+        except StoreError as error:
+            self.trouble(f"what {file.path} says can't be stored now: {error}")
+            return
+        self._note_ready(file)
+        stored, file.waiting, file.unwritten = bool(file.waiting), [], None
+        file.launch_id = launch_id
+        if stored:
+            self.tell(TakenIn(file.server.name, file.path, incidents, launch_id))
+
+    def _note_ready(self, file: _File) -> None:
+        for one in file.waiting:
+            if isinstance(one, Reached):
+                file.ready_since = time.monotonic() if one.progress.phase is Phase.READY else None
+            else:
+                file.ready_since = None
+
+    def _position(self, file: _File) -> Position:
+        place, log = file.follower.place, file.log
+        context = log.context.to_json() | {"known": sorted(place.known)}
+        return Position(
+            file.path,
+            place.device,
+            place.inode,
+            log.offset,
+            log.anchor,
+            place.head_length,
+            place.head,
+            file.launch_id,
+            context,
+        )
+
+    def _close(self) -> None:
+        for key, file in list(self._files.items()):
+            if file.unwritten is not None or file.waiting:
+                self._commit(file, [])
+            self._forget(key)
+
+
+def _seen(found: Finding, path: Path) -> Seen:
+    """A finding in the store's words."""
+    if isinstance(found, LaunchSeen):
+        return Began()
+    if isinstance(found, FailureSeen):
+        line = found.line
+        title = found.diagnosis.causes[0].title
+        text = line.text if len(line.text) <= _SHOWN else f"{line.text[:_SHOWN]}…"
+        return Failed(found.diagnosis, f"{title} ({path.name}, line {line.number}: {text})", found.aftershock)
+    progress = found.progress
+    return Reached(_state(progress), _evidence(progress, path), progress, found.engine, found.command)
+
+
+def _state(progress: Progress) -> ServerState:
+    return ServerState(progress.phase.value)
+
+
+def _evidence(progress: Progress, path: Path) -> str:
+    said = f": {progress.text[:_SHOWN]}" if progress.text else ""
+    return f"{reached(progress.phase, progress.percent)} by {path.name}{said}"
+
+
+def _age(path: Path) -> float:
+    try:
+        return time.time() - path.stat().st_mtime
+    except OSError:
+        return 0.0
+
+
+def _lines_before(path: Path, offset: int) -> int:
+    """How many lines lie before an offset; 0 where counting would take too long."""
+    if not 0 < offset <= _COUNTED:
+        return 0
+    lines = 0
+    try:
+        with path.open("rb") as file:
+            while offset > 0 and (data := file.read(min(1 << 20, offset))):
+                lines += data.count(b"\n")
+                offset -= len(data)
+    except OSError:
+        return 0
+    return lines
+
+
+def watched_servers(servers: Mapping[str, ServerConfig]) -> tuple[Watched, ...]:
+    """The watched servers of a configuration (`Config.watched`)."""
+    return tuple(
+        Watched(name, server.watch, server.engine, server.mode, server.settle) for name, server in servers.items()
+    )
