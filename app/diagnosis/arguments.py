@@ -200,6 +200,15 @@ def _folded(problem: ArgumentProblem, target: str, key: str, bench: Bench) -> St
     return Step(fix, Safety.SAFE, f"here it is {key} in {target}")
 
 
+def _joined_json(before: str | Literal[True] | None, value: str | Literal[True]) -> str | Literal[True]:
+    """Two mendings that each fold a value into the same JSON flag add up; else the later one stands."""
+    try:
+        held, more = json.loads(str(before)), json.loads(str(value))
+    except ValueError:
+        return value
+    return json.dumps(held | more) if isinstance(held, dict) and isinstance(more, dict) else value
+
+
 def _as_json(text: str) -> object:
     try:
         value = json.loads(text)
@@ -243,7 +252,8 @@ def _merged(steps: Iterable[Step]) -> Step:
     loses: list[str] = []
     safety = Safety.SAFE
     for step in steps:
-        settings.update(step.fix.set)
+        for flag, value in step.fix.set.items():
+            settings[flag] = _joined_json(settings.get(flag), value)
         rename.update(step.fix.rename)
         env_set.update(step.fix.env_set)
         remove += step.fix.remove

@@ -126,6 +126,16 @@ def test_it_joins_what_the_json_flag_holds_already() -> None:
     assert changed(cause, 3) == ("--speculative-config", '{"method": "ngram", "num_speculative_tokens": 5}')
 
 
+def test_two_values_that_moved_into_one_json_flag_are_both_there() -> None:
+    bench = vllm("--speculative-model", "draft", "--num-speculative-tokens", "5")
+    problems = [
+        ArgumentProblem("unknown", "--speculative-model", "draft"),
+        ArgumentProblem("unknown", "--num-speculative-tokens", "5"),
+    ]
+    [cause] = causes_of(problems, bench, engine=Engine.VLLM, version="0.32.0", line=None)
+    assert changed(cause, 3) == ("--speculative-config", '{"model": "draft", "num_speculative_tokens": 5}')
+
+
 def test_a_choice_in_other_letters_is_mended() -> None:
     bench = sglang("--attention-backend", "Triton")
     problem = ArgumentProblem("bad-choice", "--attention-backend", "Triton", choices=("triton", "fa3"))
