@@ -48,6 +48,12 @@ def causes_of(
     return [_cause(group, bench, engine, version, line) for group in groups]
 
 
+def known_mend(problem: ArgumentProblem, bench: Bench) -> bool:
+    """Whether it is known what was meant by an argument: what mends it is more than a guess."""
+    step = _step(problem, bench)
+    return step is not None and step.safety is not Safety.MANUAL
+
+
 def complete(remedy: Remedy, bench: Bench) -> Remedy:
     """The remedy together with the mending of whatever else this version would refuse in its command.
 
