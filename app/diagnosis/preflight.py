@@ -16,6 +16,7 @@ from app.diagnosis.matched import cause_of
 from app.diagnosis.ranking import Candidate, rank
 from app.diagnosis.recognise import Places, Seen
 from app.diagnosis.remedy import Bench
+from app.diagnosis.wording import program_name
 from app.rules.load import RuleSet
 from app.rules.match import match_preflight
 from app.rules.scene import Scene
@@ -64,6 +65,6 @@ def _known_to_some(flag: str, engine: Engine | None) -> bool:
 
 def _from_hearsay(cause: Cause, catalogue: FlagCatalogue | None) -> Cause:
     """The finding with its doubt: the flags of another version than the one that would start were asked."""
-    source = f"the flags of the {catalogue.engine} that Crashcart knows" if catalogue is not None else "what is known"
-    doubt = f"The installed version could not be asked: this is judged by {source}."
+    name = program_name(catalogue.engine if catalogue is not None else None, None)
+    doubt = f"The installed version could not be asked: this is judged by the flags of {name} that Crashcart knows."
     return replace(cause, confidence=Confidence.MEDIUM, trusted=False, explanation=f"{cause.explanation} {doubt}")
