@@ -110,7 +110,7 @@ class Truth:
 def stage(state: Path, *, width: int, color: bool) -> Iterator[Stage]:
     """A fresh folder `demo` below the state folder, so that every performance begins with nothing."""
     folder = state / "demo"
-    env = {"COLUMNS": str(width), "CRASHCART_STATE": str(folder)}
+    env = {"COLUMNS": str(width), "CRASHCART_STATE": str(folder), "PYTHON_COLORS": "0"}
     env |= {"FORCE_COLOR": "1"} if color else {"NO_COLOR": "1", "FORCE_COLOR": ""}
     with _alone(state / "demo.lock"):
         if folder.exists():
