@@ -171,7 +171,8 @@ def _by_equivalent(problem: ArgumentProblem, known: Equivalent, bench: Bench) ->
 def _renamed(
     problem: ArgumentProblem, new: str, safety: Safety, why: str, bench: Bench, loses: tuple[str, ...] = ()
 ) -> Step:
-    if bench.command is not None and bench.command.has(new):
+    given = bench.command.find(new) if bench.command is not None else ()
+    if any(entry.spelled != problem.flag for entry in given):  # `--a_b` itself counts as `--a-b`
         # It is given under its right name too: writing it twice would let this value win.
         gone = f"{problem.flag} {problem.value}".strip() if problem.value else problem.flag
         return Step(Fix(remove=(problem.flag,)), Safety.MANUAL, f"{new} is given as well", (gone,))

@@ -107,6 +107,13 @@ def test_without_a_catalogue_a_known_other_name_is_for_a_person_to_decide() -> N
     assert cause.safety is Safety.MANUAL
 
 
+@pytest.mark.parametrize(("flag", "value"), [("--attention_backend", "triton"), ("--kv_cache_dtype", "auto")])
+def test_a_flag_with_underscores_is_not_taken_for_a_second_one_beside_itself(flag: str, value: str) -> None:
+    cause = only(sglang(flag, value, "--tp", "2"), ArgumentProblem("unknown", flag, value))
+    assert changed(cause) == (flag.replace("_", "-"), value, "--tp", "2")
+    assert (cause.safety, cause.loses) == (Safety.SAFE, ())
+
+
 def test_what_is_given_under_its_right_name_too_is_not_written_twice() -> None:
     bench = sglang("--max-model-len", "4096", "--context-length", "8192")
     cause = only(bench, ArgumentProblem("unknown", "--max-model-len", "4096"))
