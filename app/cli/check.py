@@ -10,13 +10,14 @@ from typing import Annotated
 import typer
 
 from app.cli.launchline import TakesLaunchCommand, needed_launch_command
-from app.cli.render import cause_json, print_cause
+from app.cli.render import print_cause
 from app.core.command import Command
 from app.core.model import Cause
 from app.core.resources import state_folder
 from app.core.vocabulary import Engine
 from app.diagnosis.pipeline import Pipeline
 from app.rules.load import load_rules
+from app.service.objects import cause_json
 from app.supervise.flaghelp import catalogue_for
 
 _EXAMPLE = """

@@ -51,6 +51,7 @@ def play(
     ctx: typer.Context,
     as_json: Annotated[bool, typer.Option("--json", help="Print a summary as JSON instead of the story.")] = False,
     state: Annotated[Path | None, typer.Option(help="State folder; the demo uses `demo` below it.")] = None,
+    serve: Annotated[bool, typer.Option("--serve", help="Then show its incidents on the pages, until Ctrl-C.")] = False,
 ) -> None:
     """Play a crash and its mending in three acts, without a GPU or downloads.
 
@@ -74,7 +75,17 @@ def play(
     _ending(console, stage, recovery, as_told, seconds)
     if as_json:
         typer.echo(json.dumps(_summary(stage, recovery, foresight, truth, seconds), indent=2))
+    if serve and as_told:
+        _serve(stage.state)
     raise typer.Exit(0 if as_told else 1)
+
+
+def _serve(state: Path) -> None:
+    """The service on the demo's records; what it needs is loaded only now."""
+    from app.cli.serve import serve_folder
+    from app.service.configfile import load_config
+
+    serve_folder(None, load_config(None), state)
 
 
 def _act_one(console: Console, stage: Stage, command: list[str]) -> Recovery:

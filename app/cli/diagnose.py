@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from app.cli.launchline import TakesLaunchCommand, launch_command
-from app.cli.render import diagnosis_json, print_card
+from app.cli.render import print_card
 from app.core.command import Command
 from app.core.errors import UsageError
 from app.core.model import Diagnosis, Exit
@@ -18,6 +18,7 @@ from app.core.resources import scan_cache
 from app.core.vocabulary import Category, Engine, Outcome
 from app.diagnosis.pipeline import Pipeline
 from app.rules.load import load_rules
+from app.service.objects import diagnosis_json
 
 _EXAMPLE = """
 Says why a server died: root cause, the line that proves it, and the corrected command.

@@ -8,13 +8,11 @@ from typing import Annotated
 
 import typer
 
-from app.cli.objects import incident_json, proposal_json
 from app.cli.render import print_card
 from app.cli.showing import (
     JsonOption,
     StateOption,
     ago,
-    changes,
     clock,
     console,
     kept_log,
@@ -23,14 +21,14 @@ from app.cli.showing import (
     print_proposal,
     print_table,
     say,
-    shell,
 )
 from app.core.errors import StaleError
 from app.core.vocabulary import IncidentStatus
+from app.core.wording import changes, shell
 from app.service.asking import look
-from app.store.processes import alive
+from app.service.objects import incident_json, proposal_json
 from app.store.store import Store
-from app.store.texts import described_end, reached
+from app.store.texts import fate
 from app.store.views import IncidentView, LaunchView, ProposalView
 from app.store.words import Wish
 
@@ -230,7 +228,7 @@ def _show_launches(incident: IncidentView) -> None:
     before: LaunchView | None = None
     for number, launch in enumerate(incident.launches, 1):
         say()
-        say(f"Launch {number} ({clock(launch.started_at)}): {_fate(launch)}")
+        say(f"Launch {number} ({clock(launch.started_at)}): {fate(launch)}")
         if before is None:
             say(f"    {shell(launch.command)}")
         elif before.command == launch.command:
@@ -241,15 +239,6 @@ def _show_launches(incident: IncidentView) -> None:
         if launch.diagnosis is not None and launch.diagnosis.causes:
             say(f"    → {launch.diagnosis.causes[0].title}")
         before = launch
-
-
-def _fate(launch: LaunchView) -> str:
-    if not launch.ran:
-        return "stopped by the pre-flight check, never started"
-    if launch.ended_at is None:
-        seen = reached(launch.phase, launch.percent)
-        return f"runs, {seen}" if alive(launch.process) else f"nobody saw its end, came to {seen}"
-    return described_end(launch.exit, launch.phase, launch.percent)
 
 
 def _next_step(incident: IncidentView) -> str | None:

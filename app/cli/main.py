@@ -26,6 +26,8 @@ _MODULES = {
     "incidents": "app.cli.incidents",
     "rules": "app.cli.rules",
     "demo": "app.cli.demo",
+    "serve": "app.cli.serve",
+    "doctor": "app.cli.doctor",
 }
 
 

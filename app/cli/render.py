@@ -7,10 +7,11 @@ import shlex
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from app.core.model import Cause, Diagnosis, Evidence, Fix, Line, Symptom
-from app.core.redact import redact_env, redact_text, redact_words
+from app.core.model import Cause, Diagnosis, Fix, Line
+from app.core.redact import redact_text, redact_words
 from app.core.text import neutralise, shorten
 from app.core.vocabulary import Action, Origin, Outcome, Safety
+from app.service.objects import fix_json
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -25,90 +26,6 @@ _SAFETY = {
     Safety.DEGRADING: "degrading: it runs, with less speed or capacity",
     Safety.MANUAL: "manual: a person has to decide",
 }
-
-
-# -- JSON
-
-
-def diagnosis_json(diagnosis: Diagnosis, *, redact: bool = True) -> dict[str, Any]:
-    """The object that `diagnose --json` prints.
-
-    `redact=False` leaves a given command as it was typed: only for one that was typed into this very call. Texts of
-    the log and commands rebuilt from it are redacted always.
-    """
-    redact = redact or diagnosis.origin is not Origin.GIVEN
-    return {
-        "outcome": diagnosis.outcome.value,
-        "phase": diagnosis.phase.value,
-        "engine": diagnosis.engine.value if diagnosis.engine else None,
-        "engine_version": diagnosis.engine_version,
-        "launch": {"command": _words(diagnosis.command, redact), "origin": diagnosis.origin.value},
-        "causes": [cause_json(cause, redact=redact) for cause in diagnosis.causes],
-        "symptoms": [symptom_json(symptom) for symptom in diagnosis.symptoms],
-        "evidence": [evidence_json(evidence) for evidence in diagnosis.evidence],
-        "elapsed_ms": round(diagnosis.elapsed_ms),
-    }
-
-
-def cause_json(cause: Cause, *, redact: bool = True) -> dict[str, Any]:
-    """One cause as `diagnose`, `check` and the API show it."""
-    return {
-        "rule": cause.rule,
-        "category": cause.category.value,
-        "title": redact_text(cause.title),
-        "explanation": redact_text(cause.explanation),
-        "confidence": cause.confidence.value,
-        "line": line_json(cause.line),
-        "rank": cause.rank,
-        "action": cause.action.value,
-        "fix": fix_json(cause.fix, redact=redact) if cause.fix is not None else None,
-        "safety": cause.safety.value,
-        "loses": list(cause.loses),
-        "command": _words(cause.command, redact),
-    }
-
-
-def fix_json(fix: Fix, *, redact: bool = True) -> dict[str, Any]:
-    """A fix; a bare flag's value is `true`, other values are strings."""
-    settings = {flag: _redacted_value(flag, value) if redact else value for flag, value in fix.set.items()}
-    return {
-        "set": settings,
-        "remove": list(fix.remove),
-        "rename": dict(fix.rename),
-        "env_set": redact_env(fix.env_set) if redact else dict(fix.env_set),
-        "env_unset": list(fix.env_unset),
-    }
-
-
-def line_json(line: Line | None) -> dict[str, Any] | None:
-    """A log line with its number; null where no line shows the cause."""
-    return {"number": line.number, "text": redact_text(line.text)} if line is not None else None
-
-
-def symptom_json(symptom: Symptom) -> dict[str, Any]:
-    """What followed from the cause, and the line that shows it."""
-    return {"rule": symptom.rule, "title": redact_text(symptom.title), "line": line_json(symptom.line)}
-
-
-def evidence_json(evidence: Evidence) -> dict[str, Any]:
-    """A fact that supports the diagnosis; `path` and `number` name a place in a source file."""
-    return {
-        "kind": evidence.kind,
-        "text": redact_text(evidence.text),
-        "line": line_json(evidence.line),
-        "path": evidence.path,
-        "number": evidence.number,
-    }
-
-
-def _words(words: Sequence[str] | None, redact: bool) -> list[str] | None:
-    if words is None:
-        return None
-    return list(redact_words(words)) if redact else list(words)
-
-
-def _redacted_value(flag: str, value: str | bool) -> str | bool:
-    return value if isinstance(value, bool) else list(redact_words([flag, value]))[1]
 
 
 # -- the card

@@ -7,13 +7,13 @@ from typing import Annotated
 
 import typer
 
-from app.cli.objects import report_json
 from app.cli.render import print_card
 from app.cli.showing import JsonOption, StateOption, console, kept_log, opened, print_json, print_proposal, say
 from app.core.resources import scan_cache
 from app.core.vocabulary import Outcome
 from app.diagnosis.pipeline import Pipeline
 from app.rules.load import load_rules
+from app.service.objects import report_json
 from app.service.reporting import Report, report
 
 _HELP = """

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 import io
 import json
-import shlex
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,9 +13,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from app.cli.render import print_card
+from app.core import wording
 from app.core.model import Cause, Diagnosis, Fix
 from app.core.text import neutralise, shorten
 from app.core.vocabulary import Category, Confidence, Outcome, Phase
+from app.core.wording import changes, shell
 from app.store.encode import diagnosis_in, diagnosis_out
 from app.store.store import Store
 from app.store.views import LaunchView, ProposalView
@@ -63,13 +63,9 @@ def say(text: str = "") -> None:
     sys.stdout.write(neutralise(text).replace("\n", " ") + "\n")
 
 
-def ago(at: datetime, now: datetime | None = None) -> str:
+def ago(at: datetime) -> str:
     """How long ago, as people say it."""
-    seconds = max(0.0, ((now or datetime.now(UTC)) - at).total_seconds())
-    for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
-        if seconds >= size:
-            return f"{seconds // size:.0f} {unit} ago"
-    return f"{seconds:.0f} s ago"
+    return wording.ago(at, datetime.now(UTC))
 
 
 def clock(at: datetime) -> str:
@@ -95,42 +91,10 @@ def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     console().print(table)
 
 
-def changes(before: Sequence[str], after: Sequence[str]) -> Iterator[str]:
-    """What differs between two commands, a flag with its values: "- --a 1" and "+ --b 1"."""
-    old, new = _flags(before), _flags(after)
-    for tag, a, b, c, d in difflib.SequenceMatcher(a=old, b=new, autojunk=False).get_opcodes():
-        if tag in ("delete", "replace"):
-            yield f"- {shell([word for words in old[a:b] for word in words])}"
-        if tag in ("insert", "replace"):
-            yield f"+ {shell([word for words in new[c:d] for word in words])}"
-
-
-def _flags(words: Sequence[str]) -> list[tuple[str, ...]]:
-    """The words of a command, each flag together with the words up to the next one."""
-    groups: list[list[str]] = []
-    for word in words:
-        if word.startswith("-") or not groups or not groups[-1][0].startswith("-"):
-            groups.append([word])
-        else:
-            groups[-1].append(word)
-    return [tuple(group) for group in groups]
-
-
-def shell(words: Sequence[str]) -> str:
-    """A stored command, env assignments first, ready to paste."""
-    names = [word.partition("=") for word in words]
-    return " ".join(
-        f"{name}={shlex.quote(value)}" if mark and name.isidentifier() else shlex.quote(word)
-        for word, (name, mark, value) in zip(words, names, strict=True)
-    )
-
-
 def kept_log(store: Store, launch: LaunchView | None) -> str | None:
     """The copy of a launch's output, which its diagnosis counts the lines of; None where none was kept."""
-    if launch is None or launch.incident_id is None:
-        return None
-    path = store.state / "incidents" / str(launch.incident_id) / f"launch-{launch.id}" / "log"
-    return str(path) if path.is_file() else None
+    path = store.kept_log(launch) if launch is not None else None
+    return None if path is None else str(path)
 
 
 def print_proposal(proposal: ProposalView, command: Sequence[str]) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import typer
 
-from app.cli.objects import server_json
 from app.cli.showing import JsonOption, StateOption, ago, opened, print_json, print_table, say
 from app.core.vocabulary import ServerState
 from app.service.asking import look
+from app.service.objects import server_json
 
 _HELP = """
 Shows every server: what it does now, what says so, and how far it came.

@@ -6,11 +6,11 @@ from typing import Annotated
 
 import typer
 
-from app.cli.objects import wait_json
 from app.cli.render import print_card
 from app.cli.showing import JsonOption, StateOption, console, kept_log, opened, prepare, print_json, print_proposal, say
 from app.core.durations import seconds
 from app.service.asking import Answer, Until, wait
+from app.service.objects import wait_json
 
 _HELP = """
 Waits until a server is ready (or down) and says at once when it dies instead: why, and what is proposed.

@@ -2,6 +2,7 @@
 
 CrashcartError            something a person can mend; its text says what, where and how
 ├── UsageError            the command line or an input file is wrong (exit 2)
+│   └── ConfigError       the configuration is wrong; names each field
 ├── RuleError             a rule file is wrong; names file and field
 ├── CommandError          a launch command can't be read or edited as asked
 ├── LaunchError           a server can't be started, ended or followed
@@ -26,6 +27,14 @@ class CrashcartError(Exception):
 
 class UsageError(CrashcartError):
     """The command line or an input file is wrong; the CLI exits with 2."""
+
+
+class ConfigError(UsageError):
+    """The configuration is wrong: each of `problems` names a field, what is wrong with it and the mend."""
+
+    def __init__(self, message: str, problems: tuple[str, ...] = (), *, mend: str | None = None) -> None:
+        super().__init__("\n  ".join((message, *problems)), mend=mend)
+        self.problems = problems
 
 
 class RuleError(CrashcartError):

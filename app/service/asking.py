@@ -105,21 +105,48 @@ def wait(
 
     NotFoundError when the server stays unknown for the grace time.
     """
-    watch = _Watch(store, until, began=datetime.now(UTC), grace=grace)
-    begin = time.monotonic()
-    while True:
-        spent = time.monotonic() - begin
-        late = timeout is not None and spent >= timeout
-        server = store.get_server(name)
-        if server is None and (late or spent >= grace):
-            raise unknown(store, name)
-        if server is not None:
-            answer = watch.answer(server, spent)
-            if answer is not None:
-                return answer
-            if late:
-                return watch.late(server, spent)
-        time.sleep(poll if timeout is None else max(0.0, min(poll, timeout - spent)))
+    looks = Looks(store, name, until, timeout, poll=poll, grace=grace)
+    while (answer := looks.look()) is None:
+        time.sleep(looks.pause)
+    return answer
+
+
+class Looks:
+    """One wait as single looks, for those who may not sleep: call `look`, then let `pause` seconds pass."""
+
+    def __init__(
+        self,
+        store: Store,
+        name: str,
+        until: Until = Until.READY,
+        timeout: float | None = None,
+        *,
+        poll: float = POLL,
+        grace: float = GRACE,
+    ) -> None:
+        self._store, self._name = store, name
+        self._timeout, self._poll, self._grace = timeout, poll, grace
+        self._watch = _Watch(store, until, began=datetime.now(UTC), grace=grace)
+        self._begin = time.monotonic()
+
+    @property
+    def pause(self) -> float:
+        """How long to wait until the next look."""
+        if self._timeout is None:
+            return self._poll
+        return max(0.0, min(self._poll, self._timeout - (time.monotonic() - self._begin)))
+
+    def look(self) -> Answer | None:
+        """The answer, if there is one by now or the time is up."""
+        spent = time.monotonic() - self._begin
+        late = self._timeout is not None and spent >= self._timeout
+        server = self._store.get_server(self._name)
+        if server is None:
+            if late or spent >= self._grace:
+                raise unknown(self._store, self._name)
+            return None
+        answer = self._watch.answer(server, spent)
+        return self._watch.late(server, spent) if answer is None and late else answer
 
 
 def unknown(store: Store, name: str) -> NotFoundError:

@@ -40,14 +40,21 @@ class Timings:
 
 
 class Stop:
-    """A person's wish to end: asked once politely, asked twice at once."""
+    """A person's wish to end: asked once politely, asked twice at once. Leaving ends the looking after only."""
 
     def __init__(self) -> None:
         self.asked = asyncio.Event()
         self.hurry = asyncio.Event()
+        self.leaving = False
 
     def ask(self) -> None:
         (self.hurry if self.asked.is_set() else self.asked).set()
+
+    def leave(self) -> None:
+        """Ends the looking after: the server goes on."""
+        if not self.asked.is_set():
+            self.leaving = True
+            self.asked.set()
 
 
 @dataclass

@@ -37,6 +37,9 @@ class RunOptions:
     max_relaunches: int = 5
     log: Path | None = None
     wait_decision: float = 0.0
+    cwd: Path | None = None
+    pass_output: bool = True  # whether somebody looks at the server's own output
+    adopt: bool = False  # take over a server that still runs from before, instead of refusing to start beside it
 
 
 @dataclass(frozen=True, slots=True)

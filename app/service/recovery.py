@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from app.core.command import Command
 from app.core.errors import LaunchError
 from app.core.model import Exit
@@ -11,36 +13,58 @@ from app.diagnosis.pipeline import Pipeline
 from app.service.intake import keep_evidence, kept_of, mark_of, store_death
 from app.service.options import RunOptions, Terminal
 from app.store.store import Store
-from app.store.views import LaunchView
-from app.supervise.group import Group
+from app.store.views import AttemptView, LaunchView
+from app.store.words import AttemptKind
+from app.supervise.group import Group, Member
 from app.supervise.tail import Tail
 
 
-def recover(options: RunOptions, store: Store, pipeline: Pipeline, terminal: Terminal) -> None:
-    """Refuses to start beside a server that still lives; else writes down how the launches before ended.
+def recover(options: RunOptions, store: Store, pipeline: Pipeline, terminal: Terminal) -> LaunchView | None:
+    """Writes down how the launches before ended. One that still lives is handed back, where it may be adopted.
 
-    To be called while holding the server's lock.
+    Without adoption it refuses to start beside it. To be called while holding the server's lock.
     """
     left = store.recover(options.name)
-    for launch in left.unfinished:
-        _refuse_if_living(store, launch)
+    living = [launch for launch in left.unfinished if members_of(store, launch)]
+    if living and not options.adopt:
+        raise _still_runs(store, living[0])
     for launch in reversed(left.unfinished):
-        _finish(options, store, pipeline, terminal, launch)
+        if launch not in living:
+            _finish(options, store, pipeline, terminal, launch)
     for attempt in left.interrupted:
         terminal.say(
             f"Crashcart ended in the middle of a {attempt.kind} ({attempt.rule}): it is not repeated by itself"
         )
+    return living[0] if living else None
 
 
-def _refuse_if_living(store: Store, launch: LaunchView) -> None:
+def members_of(store: Store, launch: LaunchView) -> list[Member]:
+    """The living processes of a launch that another Crashcart started."""
     if launch.process is None:
-        return
-    group = Group(launch.process.pid, mark_of(store, launch.id), since=launch.started_at.timestamp())
-    if living := group.members():
-        raise LaunchError(
-            f"{launch.server} still runs from before, without supervision: process {', '.join(map(str, living))}.",
-            mend=f"Stop it first: kill {' '.join(str(member.pid) for member in living)}",
-        )
+        return []
+    return Group(launch.process.pid, mark_of(store, launch.id), since=launch.started_at.timestamp()).members()
+
+
+def command_of(given: Command, words: tuple[str, ...], attempts: Sequence[AttemptView]) -> Command | None:
+    """The command whose stored (redacted) words these are, secrets and all: the one given, or with earlier fixes."""
+    command = given
+    for attempt in (None, *sorted(attempts, key=lambda one: one.id)):
+        if attempt is not None and attempt.kind is AttemptKind.RELAUNCH and attempt.fix is not None:
+            changed = command.apply(attempt.fix)
+            if tuple(redact_words(changed.words())) != attempt.command:
+                continue
+            command = changed
+        if tuple(redact_words(command.words())) == words:
+            return command
+    return None
+
+
+def _still_runs(store: Store, launch: LaunchView) -> LaunchError:
+    living = members_of(store, launch)
+    return LaunchError(
+        f"{launch.server} still runs from before, without supervision: process {', '.join(map(str, living))}.",
+        mend=f"Stop it first: kill {' '.join(str(member.pid) for member in living)}",
+    )
 
 
 def _finish(options: RunOptions, store: Store, pipeline: Pipeline, terminal: Terminal, launch: LaunchView) -> None:

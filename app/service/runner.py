@@ -22,6 +22,7 @@ from app.service.intake import (
     Death,
     Kept,
     keep_evidence,
+    kept_of,
     mark_of,
     note_start,
     store_death,
@@ -30,13 +31,14 @@ from app.service.intake import (
 from app.service.options import RunOptions, RunResult, Terminal
 from app.service.policy import Limits
 from app.service.preflight import Preflight
-from app.service.recovery import recover
+from app.service.recovery import command_of, recover
 from app.store.store import Store
+from app.store.views import LaunchView
 from app.store.words import AttemptOutcome
 from app.supervise import guards
 from app.supervise.health import Health
 from app.supervise.ports import Holder, port_holder
-from app.supervise.process import Child, exists_program
+from app.supervise.process import Adopted, Child, exists_program
 from app.supervise.tail import PassThrough, Tail
 
 
@@ -93,12 +95,21 @@ class Runner:
                 mend="Give its whole path, or activate the environment that it is installed in.",
             )
         words = options.command.words()
-        with self.store.lock_server(options.name, engine=self.engine, mode=options.mode, command=words):
-            with self._signals():
-                recover(self.options, self.store, self.pipeline, self.terminal)
-                exit_code = await self._launch_and_relaunch()
-            view = self.store.get_server(options.name)
+        with (
+            self.store.lock_server(options.name, engine=self.engine, mode=options.mode, command=words),
+            self._signals(),
+        ):
+            result = await self.look_after()
         self._last_words()
+        return result
+
+    async def look_after(self) -> RunResult:
+        """The same for who holds the server's lock already and cares for signals."""
+        options = self.options
+        words = options.command.words()
+        living = recover(options, self.store, self.pipeline, self.terminal)
+        exit_code = await self._launch_and_relaunch(living)
+        view = self.store.get_server(options.name)
         return RunResult(
             server=options.name,
             exit_code=exit_code,
@@ -109,7 +120,9 @@ class Runner:
             changed=(self.actor.suggestion or self.command).words() != words,
         )
 
-    async def _launch_and_relaunch(self) -> int:
+    async def _launch_and_relaunch(self, living: LaunchView | None) -> int:
+        if living is not None:
+            return await self._until_given_up(self._adopt(living))
         next_launch = await self.actor.take_up(self.command)
         if next_launch is None and self.options.preflight:
             check = Preflight(self.options, self.store, self.checker, self.actor)
@@ -119,16 +132,19 @@ class Runner:
                 return 130 if self.stop.asked.is_set() else 1
         self.command = next_launch.command if next_launch else self.command
         await self._ground_clear()
+        return await self._until_given_up(await self._start(self.command, next_launch))
+
+    async def _until_given_up(self, launch: Launch) -> int:
         while True:
-            self.command = next_launch.command if next_launch else self.command
-            launch = await self._start(self.command, next_launch)
             ended = await self._followed(launch)
             if ended.how == "asked":
-                return await self._stopped(launch)
+                return await (self._left(launch) if self.stop.leaving else self._stopped(launch))
             death = await self._died(launch, ended)
             next_launch = await self.actor.act(death)
             if next_launch is None:
                 return death.exit.shell_code or 1
+            self.command = next_launch.command
+            launch = await self._start(self.command, next_launch)
 
     # -- before the first start
 
@@ -165,7 +181,7 @@ class Runner:
         try:
             kept = Kept(log, log.stat().st_size if log.exists() else 0)
             note_start(self.store, self.options.name, launch_id, kept)
-            child = Child.start(command, log=log, mark=mark_of(self.store, launch_id))
+            child = Child.start(command, log=log, mark=mark_of(self.store, launch_id), cwd=self.options.cwd)
         except (OSError, LaunchError) as error:
             self._could_not_start(launch_id, attempt, str(error))
             if isinstance(error, LaunchError):
@@ -176,6 +192,31 @@ class Runner:
         self.actor.group = child.group
         follower = self._follower(launch_id, command, child, session, kept, stranger)
         return Launch(launch_id, command, child, follower, kept, attempt)
+
+    def _adopt(self, left: LaunchView) -> Launch:
+        """Takes over a server that an earlier Crashcart started: its log is read again from where it began."""
+        words = left.command
+        known = command_of(self.options.command, words, self.store.attempts(server=self.options.name))
+        self.command = known or Command.parse(words, engine=left.engine)
+        kept = kept_of(self.store, left) or Kept(self.log, self.log.stat().st_size if self.log.exists() else 0)
+        process = left.process
+        child = Adopted(process.pid if process else 0, mark_of(self.store, left.id), left.started_at.timestamp())
+        self.actor.group = child.group
+        self.launches += 1
+        session = self.pipeline.session(engine=self.options.engine, command=self.command)
+        follower = self._follower(left.id, self.command, child, session, kept, None)
+        if left.phase is Phase.READY:
+            follower.was_ready = True
+            child.group.call_roll()
+        self.terminal.say(f"process {child.pid} still runs from before and is looked after again")
+        return Launch(left.id, self.command, child, follower, kept, left.attempt_id)
+
+    async def _left(self, launch: Launch) -> int:
+        """Crashcart ends and the server goes on: the next Crashcart takes it over."""
+        launch.child.release()
+        await self._close(launch)
+        self.terminal.say(f"process {launch.child.pid} goes on; the next Crashcart looks after it again")
+        return 0
 
     async def _followed(self, launch: Launch) -> Ended:
         try:
@@ -203,7 +244,7 @@ class Runner:
             stop=self.stop,
             timings=self.timings,
             health=health,
-            passing=PassThrough(kept.log, kept.start, self.terminal.pass_on),
+            passing=PassThrough(kept.log, kept.start, self.terminal.pass_on) if self.options.pass_output else None,
             stranger=stranger,
             may_end=self.options.mode is not Mode.OFF,
             start=kept.start,

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from pathlib import Path
 
+from sqlalchemy import or_
 from sqlmodel import Session, col, select
 
 from app.core.vocabulary import Category, IncidentStatus, ServerState
@@ -31,7 +32,7 @@ from app.store.rows import (
     note,
     transition_view,
 )
-from app.store.views import IncidentView, TransitionView
+from app.store.views import IncidentView, LaunchView, TransitionView
 from app.store.words import Decision, TransitionKind
 
 
@@ -47,18 +48,24 @@ class Incidents(Database):
     def incidents(
         self,
         *,
-        status: IncidentStatus | None = None,
+        status: IncidentStatus | Collection[IncidentStatus] | None = None,
         server: str | None = None,
         category: Category | None = None,
+        q: str | None = None,
         limit: int = 50,
         before: int | None = None,
     ) -> tuple[IncidentView, ...]:
-        """Incidents, newest first. `category` matches any of an incident's diagnoses; `before` is for paging."""
+        """Incidents, newest first. `category` matches any of an incident's diagnoses; `q` looks in
+        title and server; `before` is for paging."""
         query = select(IncidentRow).order_by(col(IncidentRow.id).desc()).limit(limit)
         if status is not None:
-            query = query.where(IncidentRow.status == status)
+            wanted = (status,) if isinstance(status, IncidentStatus) else tuple(status)
+            query = query.where(col(IncidentRow.status).in_(wanted))
         if server is not None:
             query = query.where(IncidentRow.server == server)
+        if q:
+            texts = (col(IncidentRow.title), col(IncidentRow.server))
+            query = query.where(or_(*(text.icontains(q, autoescape=True) for text in texts)))
         if before is not None:
             query = query.where(col(IncidentRow.id) < before)
         if category is not None:
@@ -143,6 +150,11 @@ class Incidents(Database):
     def evidence_folder(self, incident_id: int) -> Path:
         """Where an incident's log slices, commands and exits are kept."""
         return self.folder("incidents", str(incident_id))
+
+    def kept_log(self, launch: LaunchView) -> Path | None:
+        """The copy of a launch's output, which its diagnosis counts the lines of; None where none was kept."""
+        path = self.state / "incidents" / str(launch.incident_id) / f"launch-{launch.id}" / "log"
+        return path if launch.incident_id is not None and path.is_file() else None
 
 
 def _move(session: Session, incident_id: int, status: IncidentStatus) -> IncidentRow:

@@ -102,7 +102,7 @@ class Launches(Database):
             row.asked = asked
             session.add(row)
             if diagnosis is not None:
-                _keep(session, row, diagnosis)
+                keep_diagnosis(session, row, diagnosis)
             close_attempt(session, row.attempt_id, AttemptOutcome.STOPPED)
             server = session.get(ServerRow, row.server)
             if server is not None and server.launch_id == launch_id:
@@ -132,7 +132,7 @@ class Launches(Database):
                 return row.incident_id
             _end(row, exit, phase, diagnosis)
             incident = join_or_open(session, row, diagnosis)
-            _keep(session, row, diagnosis)
+            keep_diagnosis(session, row, diagnosis)
             put_right(session, row)
             end = described_end(exit, row.phase, row.percent) if row.ran else "stopped by the pre-flight check"
             server = session.get(ServerRow, row.server)
@@ -156,7 +156,7 @@ class Launches(Database):
             if row.incident_id is not None and _diagnosis_of(session, launch_id) is not None:
                 return row.incident_id
             incident = join_or_open(session, row, diagnosis, fingerprint)
-            _keep(session, row, diagnosis)
+            keep_diagnosis(session, row, diagnosis)
             note(session, server, TransitionKind.NOTE, incident.title, incident_id=incident.id, launch_id=launch_id)
             return incident.id or 0
 
@@ -199,7 +199,8 @@ def _diagnosis_of(session: Session, launch_id: int) -> DiagnosisRow | None:
     return session.exec(select(DiagnosisRow).where(DiagnosisRow.launch_id == launch_id)).first()
 
 
-def _keep(session: Session, launch: LaunchRow, diagnosis: Diagnosis) -> None:
+def keep_diagnosis(session: Session, launch: LaunchRow, diagnosis: Diagnosis) -> None:
+    """Keeps what was found out about a launch; the newest counts."""
     row = _diagnosis_of(session, launch.id or 0) or DiagnosisRow(launch_id=launch.id or 0, at=now(), data={})
     row.incident_id, row.outcome, row.fingerprint = launch.incident_id, diagnosis.outcome, diagnosis.fingerprint
     row.category = diagnosis.causes[0].category if diagnosis.causes else Category.UNKNOWN

@@ -16,7 +16,7 @@ from sqlalchemy.types import TypeDecorator
 from sqlmodel import Field, SQLModel
 
 from app.core.vocabulary import Action, Category, Engine, IncidentStatus, Mode, Outcome, Phase, Safety, ServerState
-from app.store.words import AttemptKind, AttemptOutcome, Decision, ProposalStatus, Wish
+from app.store.words import AlertStatus, AttemptKind, AttemptOutcome, Decision, ProposalStatus, Wish
 
 E = TypeVar("E", bound=StrEnum)
 
@@ -286,3 +286,63 @@ class AuditRow(SQLModel, table=True):
     server: str | None = None
     incident_id: int | None = None
     text: str = _text()
+
+
+class PositionRow(SQLModel, table=True):
+    """How far a followed file was read, and all that is needed to go on there as if nothing had happened.
+
+    What lies before `offset` was judged and what it led to is stored. From `anchor` (the line that the open context
+    began with) the file is read again after a restart, silently, to know again what led up to `offset`.
+    `head` is a hash of the file's first `head_length` bytes: an inode or a name alone may be another file by now.
+    """
+
+    __tablename__ = "position"
+    __table_args__ = (Index("ux_position_file", "server", "path", "device", "inode", unique=True),)
+
+    id: int | None = Field(default=None, primary_key=True)
+    server: str = _server()
+    path: str = ""
+    device: int = 0
+    inode: int = 0
+    offset: int = 0
+    anchor: int = 0
+    head_length: int = 0
+    head: str = Field(default="", sa_column=Column(String(64), nullable=False))
+    launch_id: int | None = Field(default=None, sa_column=Column(Integer, ForeignKey("launch.id"), nullable=True))
+    context: dict[str, Any] = _json()
+    updated_at: datetime = _time()
+
+
+class AlertRow(SQLModel, table=True):
+    """A message that must reach people. Those of one incident go out in the order of their ids."""
+
+    __tablename__ = "alert"
+    __table_args__ = (
+        Index("ix_alert_queue", "status", "next_at"),
+        Index("ux_alert_transition", "transition_id", "kind", unique=True),  # each change is told once
+        {"sqlite_autoincrement": True},
+    )
+
+    id: int | None = Field(default=None, primary_key=True)
+    incident_id: int = _link("incident.id")
+    transition_id: int | None = None  # no foreign key: the history may be pruned before
+    kind: str = ""
+    facts: dict[str, Any] = _json()
+    status: AlertStatus = _word(AlertStatus)
+    attempts: int = 0
+    next_at: datetime = _time()
+    created_at: datetime = _time()
+    updated_at: datetime = _time()
+    error: str | None = _text(null=True)
+
+
+class IngestRow(SQLModel, table=True):
+    """An answer that was given under an idempotency key."""
+
+    __tablename__ = "ingest"
+
+    key: str = Field(primary_key=True)
+    body_hash: str = Field(sa_column=Column(String(64), nullable=False))
+    status_code: int = 0
+    response: dict[str, Any] = _json()
+    at: datetime = Field(sa_column=Column(Utc(), nullable=False, index=True))

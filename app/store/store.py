@@ -6,13 +6,19 @@ here. Nothing slow happens inside a transaction.
 
 from __future__ import annotations
 
+from app.store.answers import Answers
+from app.store.counting import Counting
 from app.store.incidents import Incidents
 from app.store.launches import Launches
+from app.store.outbox import Outbox
+from app.store.positions import Positions
 from app.store.remedies import Remedies
+from app.store.reports import Reports
 from app.store.servers import Servers
+from app.store.wishes import Wishes
 
 
-class Store(Servers, Launches, Incidents, Remedies):
+class Store(Servers, Launches, Incidents, Remedies, Positions, Outbox, Answers, Wishes, Counting, Reports):
     """Servers, launches, incidents and remedies in one SQLite database; safe for many processes at once.
 
     `Store.open(folder)` opens it, as a context manager too. Each call is one transaction. What it returns are plain

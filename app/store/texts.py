@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from app.core.model import Exit
 from app.core.vocabulary import Phase
+from app.store.processes import alive
+from app.store.views import LaunchView
 
 
 def reached(phase: Phase, percent: float | None) -> str:
@@ -19,3 +21,13 @@ def described_end(exit: Exit, phase: Phase, percent: float | None) -> str:
     if percent is None:
         return f"{end} while {phase}"
     return f"{end} at {reached(phase, percent)}"
+
+
+def fate(launch: LaunchView) -> str:
+    """What became of a launch: "runs, loading 67 %", or how it ended."""
+    if not launch.ran:
+        return "stopped by the pre-flight check, never started"
+    if launch.ended_at is None:
+        seen = reached(launch.phase, launch.percent)
+        return f"runs, {seen}" if alive(launch.process) else f"nobody saw its end, came to {seen}"
+    return described_end(launch.exit, launch.phase, launch.percent)

@@ -47,11 +47,21 @@ class AttemptOutcome(StrEnum):
     INTERRUPTED = "interrupted"  # Crashcart itself ended in between
 
 
+class AlertStatus(StrEnum):
+    """Where a message stands on its way out."""
+
+    PENDING = "pending"
+    SENDING = "sending"  # written before the post: after a crash nobody knows whether it arrived
+    SENT = "sent"
+    FAILED = "failed"  # for good; shown on the incident
+
+
 class TransitionKind(StrEnum):
     """Kinds that the store itself writes; an acting loop claims those that died."""
 
     STATE = "state"
     DIED = "died"
+    FAILED = "failed"  # a failure seen in a followed log: whether its process died is not known
     PROPOSED = "proposed"
     DECIDED = "decided"
     ATTEMPT = "attempt"

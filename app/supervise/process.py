@@ -12,12 +12,15 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+import psutil
+
 from app.core.command import Command
 from app.core.errors import LaunchError
 from app.core.model import Exit
 from app.supervise.group import MARK, Group
 
 _PR_SET_CHILD_SUBREAPER = 36
+_LOOK = 0.2  # seconds between looks at a process that can't be waited for
 
 
 class Child:
@@ -102,6 +105,41 @@ class Child:
             self._ended.set()
 
         loop.add_reader(descriptor, on_exit)
+
+
+class Adopted(Child):
+    """A server that an earlier Crashcart started and that still runs: not our child, so its exit code stays unknown."""
+
+    def __init__(self, pid: int, mark: str, since: float) -> None:
+        self.pid = pid
+        self.started_at = since
+        self.group = Group(pid, mark, since=since)
+        self._ended = asyncio.Event()
+        self._watch()
+
+    @property
+    def exit(self) -> Exit | None:
+        """An exit of unknown code; None while it runs."""
+        return Exit() if self._ended.is_set() else None
+
+    async def wait(self) -> Exit:
+        """Waits until the process is gone."""
+        await self._ended.wait()
+        return Exit()
+
+    def release(self) -> None:
+        """Nothing is held."""
+
+    def _watch(self) -> None:
+        if hasattr(os, "pidfd_open"):
+            super()._watch()
+        else:
+            self._looking = asyncio.ensure_future(self._look())
+
+    async def _look(self) -> None:
+        while psutil.pid_exists(self.pid):
+            await asyncio.sleep(_LOOK)
+        self._ended.set()
 
 
 def exists_program(command: Command) -> bool:

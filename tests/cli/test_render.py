@@ -6,9 +6,10 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from app.cli.render import cause_json, diagnosis_json, fix_json, print_card
+from app.cli.render import print_card
 from app.core.model import Cause, Diagnosis, Exit, Fix, Line, Progress
 from app.core.vocabulary import Action, Category, Confidence, Engine, Origin, Outcome, Phase, Safety
+from app.service.objects import cause_json, diagnosis_json, fix_json
 
 TYPED = ("TOKEN=a b", "vllm", "serve", "m", "--api-key", "sk-secretsecretsecret", "--max-modle-len", "256")
 CAUSE = Cause(

@@ -18,10 +18,10 @@ from typing import Any
 
 import pytest
 
-from app.cli.showing import ago, changes, shell
 from app.core.model import Diagnosis, Exit, Fix, Progress
 from app.core.text import strip_ansi
 from app.core.vocabulary import Engine, Phase, Safety, ServerState
+from app.core.wording import ago, changes, shell
 from app.store.store import Store
 from app.store.words import AttemptKind, Decision
 

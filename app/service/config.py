@@ -1,0 +1,246 @@
+"""`crashcart.yaml`: what may stand in it, and what each key means.
+
+Values come from, first wins: the command line, `CRASHCART_*` variables, the file, the defaults here.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr
+from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
+
+from app.core.command import Command
+from app.core.durations import seconds
+from app.core.errors import CrashcartError
+from app.core.sizes import size
+from app.core.vocabulary import Engine, Mode, Safety
+from app.service.options import default_health
+
+DEFAULT_PORT = 8321
+
+
+class Listen(NamedTuple):
+    """Where the service listens."""
+
+    host: str
+    port: int
+
+    @property
+    def loopback(self) -> bool:
+        """Whether only programs of this machine can reach it."""
+        if self.host == "localhost":
+            return True
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return False
+
+    @property
+    def url(self) -> str:
+        """The address as a browser of this machine wants it."""
+        host = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(self.host, self.host)  # noqa: S104 - compared, not bound
+        return f"http://{f'[{host}]' if ':' in host and not host.startswith('[') else host}:{self.port}"
+
+
+def _told(read: Callable[[str], object], kinds: type | tuple[type, ...], value: object) -> object:
+    """Runs one of our readers over text, its error in the form that pydantic collects; other values as they are."""
+    if isinstance(value, bool) or not isinstance(value, kinds):
+        return value
+    try:
+        return read(str(value))
+    except CrashcartError as error:
+        raise ValueError(f"{error} {error.mend or ''}".strip()) from error
+
+
+def _listen(text: str) -> Listen:
+    host, colon, port = text.strip().rpartition(":")
+    if not colon or not host or not port.isdigit() or not 0 <= int(port) < 65536:
+        raise ValueError(f"{text!r} is no address. Write it like 127.0.0.1:8321.")
+    return Listen(host.strip("[]"), int(port))
+
+
+def _words(value: object) -> object:
+    """A command as words: a list of them, or one string that is split as a shell splits."""
+    if isinstance(value, str):
+        value = _told(lambda text: Command.from_string(text).words(), str, value)
+    if not value:
+        raise ValueError("It is empty. Write the launch command.")
+    return value
+
+
+def _listed(separator: str, value: object) -> object:
+    """A list in one string, as an environment variable holds it."""
+    return [part for part in value.split(separator) if part] if isinstance(value, str) else value
+
+
+def _secret(value: object) -> object:
+    return None if value == "" else value
+
+
+Seconds = Annotated[float, BeforeValidator(partial(_told, seconds, (str, int, float))), Field(ge=0)]
+Bytes = Annotated[int, BeforeValidator(partial(_told, size, (str, int))), Field(ge=0)]
+Address = Annotated[Listen, NoDecode, BeforeValidator(partial(_told, _listen, str))]
+Paths = Annotated[tuple[Path, ...], NoDecode, BeforeValidator(partial(_listed, ":"))]
+Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(partial(_listed, ","))]
+Words = Annotated[tuple[str, ...], BeforeValidator(_words)]
+Patterns = Annotated[tuple[str, ...], BeforeValidator(lambda value: [value] if isinstance(value, str) else value)]
+Secret = Annotated[SecretStr | None, BeforeValidator(_secret)]
+Url = Annotated[str, Field(pattern=r"^https?://[^\s/]+\S*$")]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=False)
+
+
+class SlackConfig(_Part):
+    """Where alerts go."""
+
+    webhook_url: Secret = Field(default=None, description="Slack's incoming webhook. Without it nobody is told.")
+    allow_private_addresses: bool = Field(
+        default=False, description="Whether the webhook may lie on a private or loopback address (a relay of your own)."
+    )
+    timeout: Seconds = Field(default=10.0, description="How long one post may take.")
+
+
+class RetentionConfig(_Part):
+    """What is kept, and for how long."""
+
+    days: int = Field(
+        default=90, ge=1, description="Resolved incidents older than this are removed; rare ones are kept."
+    )
+    max_gib: float = Field(default=5.0, gt=0, description="How large the state folder may grow; the oldest goes first.")
+    server_log: Bytes = Field(
+        default=200 * 2**20, ge=2**16, description="The kept output of a supervised server is rotated at this size."
+    )
+    every: Seconds = Field(default=3600.0, gt=0, description="How often old things are looked for.")
+
+
+class LimitsConfig(_Part):
+    """Bounds of what is taken in."""
+
+    body: Bytes = Field(default=10 * 2**20, ge=1024, description="Largest body of a request, unpacked; more gets 413.")
+
+
+class ServerConfig(_Part):
+    """One server: supervised (`command`) or only watched (`watch`)."""
+
+    command: Words | None = Field(
+        default=None, description="The launch command: a list, or one string split as a shell does."
+    )
+    env: dict[str, str] = Field(default={}, description="Environment variables of the launch command.")
+    cwd: Path | None = Field(default=None, description="The folder that the command is started in.")
+    watch: Patterns = Field(
+        default=(), description="Log files to follow: absolute paths or globs (`**` for any depth)."
+    )
+    engine: Engine | None = Field(default=None, description="The engine, where command or log do not tell.")
+    port: int | None = Field(
+        default=None, ge=1, le=65535, description="The port of a watched server, to find its process."
+    )
+    health: Url | None = Field(default=None, description="Its health endpoint (default: the engine's own).")
+    mode: Mode = Field(default=Mode.PROPOSE, description="What may be done after a crash: off, propose or auto.")
+    allow: Literal[Safety.SAFE, Safety.DEGRADING] = Field(default=Safety.SAFE, description="What auto may do alone.")
+    settle: Seconds = Field(default=60.0, description="How long it must stay ready until a fix has held.")
+    max_relaunches: int = Field(default=5, ge=0, description="Changed commands in one incident.")
+    preflight: bool = Field(default=True, description="Check the command before it is started.")
+    start: bool = Field(default=True, description="Start it together with the service; else only on a person's wish.")
+
+    @property
+    def launch(self) -> Command | None:
+        """The launch command with its environment in front; None for a server that is only watched."""
+        if self.command is None:
+            return None
+        given = [f"{name}={value}" for name, value in self.env.items()]
+        return Command.parse((*given, *self.command), engine=self.engine)
+
+    @property
+    def health_url(self) -> str | None:
+        """The endpoint asked: the one given, else what engine and port say."""
+        if self.health is not None:
+            return self.health
+        if self.launch is not None:
+            return default_health(self.launch, self.engine)
+        if self.port is None or self.engine is None:
+            return None
+        return default_health(Command.parse(("server", "--port", str(self.port))), self.engine)
+
+
+class Config(BaseSettings):
+    """The whole configuration."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="CRASHCART_", env_nested_delimiter="__", extra="forbid", frozen=True, validate_default=False
+    )
+
+    listen: Address = Field(
+        default=Listen("127.0.0.1", DEFAULT_PORT),
+        description="Address and port of API and pages. Not loopback: needs `token`.",
+    )
+    token: Secret = Field(
+        default=None, description="What API calls carry as `Authorization: Bearer …` and people log in with."
+    )
+    allowed_hosts: Names = Field(default=(), description="Further names under which browsers may reach the service.")
+    public_url: Url | None = Field(
+        default=None, description="The address that links in alerts begin with (default: `listen`)."
+    )
+    state: Path | None = Field(default=None, description="The state folder (default: $XDG_STATE_HOME/crashcart).")
+    log_roots: Paths = Field(default=(), description="Folders that watched logs lie in; nothing else is read.")
+    log_format: Literal["auto", "json", "human"] = Field(
+        default="auto",
+        description="Crashcart's own log: JSON lines or for people; auto: people on a terminal, else JSON.",
+    )
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        default="info", description="The least that is logged."
+    )
+    rules: Paths = Field(default=(), description="Rule folders beside the built-in one.")
+    slack: SlackConfig = Field(default=SlackConfig(), description="Alerts to Slack.")
+    retention: RetentionConfig = Field(default=RetentionConfig(), description="What is kept, and for how long.")
+    limits: LimitsConfig = Field(default=LimitsConfig(), description="Bounds of what is taken in.")
+    servers: dict[str, ServerConfig] = Field(default={}, description="The servers, by name.")
+
+    @property
+    def supervised(self) -> dict[str, ServerConfig]:
+        """The servers that Crashcart starts itself."""
+        return {name: server for name, server in self.servers.items() if server.command is not None}
+
+    @property
+    def watched(self) -> dict[str, ServerConfig]:
+        """The servers that others start."""
+        return {name: server for name, server in self.servers.items() if server.command is None}
+
+    @property
+    def base_url(self) -> str:
+        """What links to pages begin with."""
+        return (self.public_url or self.listen.url).rstrip("/")
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """Values that must never be shown."""
+        held = (self.token, self.slack.webhook_url)
+        return tuple(one.get_secret_value() for one in held if one is not None)
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """The environment goes over the file, whose values are the initial ones."""
+        return env_settings, init_settings
+
+
+def model_at(loc: tuple[Any, ...]) -> type[BaseModel] | None:
+    """The model that the keys at this place of the file belong to."""
+    parts: dict[Any, type[BaseModel]] = {"slack": SlackConfig, "retention": RetentionConfig, "limits": LimitsConfig}
+    if not loc:
+        return Config
+    if loc[0] == "servers":
+        return ServerConfig if len(loc) == 2 else None
+    return parts.get(loc[0]) if len(loc) == 1 else None
