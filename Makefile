@@ -17,8 +17,8 @@ $(VENV)/.installed: requirements.lock pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
-run: setup ## play the demo, then serve its incidents at http://127.0.0.1:8321 until Ctrl-C
-	@$(BIN)/crashcart demo --serve
+run: setup ## play the demo: three crashes, three corrected launches, a healthy server
+	@$(BIN)/crashcart demo
 
 test: setup lint types layers unit ## everything that CI runs
 

@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.text import Text
 
 from app.core.resources import state_folder
-from app.core.text import neutralise
+from app.core.text import neutralise, strip_ansi
 from app.service import demo
 from app.service.demo import Foresight, Recovery, Stage, Truth
 
@@ -168,7 +168,7 @@ class Quotation:
 
     def server_line(self, raw: str) -> None:
         """A line of the server's: cut to the width, as it comes from a stranger."""
-        line = neutralise(raw.rstrip("\r").rpartition("\r")[2])
+        line = neutralise(strip_ansi(raw.rstrip("\r").rpartition("\r")[2]))
         if line.strip() and not self._folds(line):
             self._quote(line)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
 from app.core import nearness
@@ -16,7 +16,8 @@ from app.core.equivalents import Equivalent, equivalent
 from app.core.model import Cause, Fix, Line
 from app.core.problems import ArgumentProblem, ProblemKind
 from app.core.vocabulary import Category, Confidence, Engine, Safety
-from app.diagnosis.remedy import Bench, Remedy, clear_choice
+from app.diagnosis.remedy import Bench, Remedy, Step, clear_choice
+from app.diagnosis.wording import explanation_of, program_name, title_of
 
 _RULES: Mapping[ProblemKind, tuple[str, Category]] = {
     "unknown": ("any/unknown-argument", Category.UNKNOWN_ARGUMENT),
@@ -30,24 +31,12 @@ _RULES: Mapping[ProblemKind, tuple[str, Category]] = {
     "conflict": ("any/conflicting-arguments", Category.INCOMPATIBLE_ARGUMENTS),
 }
 _NAME_WRONG = ("unknown", "removed", "ambiguous")
-_ENGINE_NAMES = {Engine.SGLANG: "SGLang", Engine.VLLM: "vLLM", Engine.LLAMACPP: "llama-server"}
 _ORDER = (Safety.SAFE, Safety.DEGRADING, Safety.MANUAL)
 _MOST_ROUNDS = 4  # of mending what a corrected command still has wrong
-_CHOICES_SHOWN = 12
 _ALIKE = 0.75  # from here on, a name is worth showing to a person as the one that may have been meant
 _ALIKE_MARGIN = 0.1  # so much better than the second
 # Without these there is no server: a program that refuses one is another version or another program.
 _CORE = ("--model", "--model-path", "-m", "--model-id", "-hf", "--hf-repo", "--host", "--port")
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """The mending of one argument: what to change, how safe that is, and why in half a sentence."""
-
-    fix: Fix
-    safety: Safety
-    why: str
-    loses: tuple[str, ...] = ()
 
 
 def causes_of(
@@ -57,6 +46,12 @@ def causes_of(
     unknown = [problem for problem in problems if problem.kind in ("unknown", "removed")]
     groups = ([unknown] if unknown else []) + [[one] for one in problems if one not in unknown]
     return [_cause(group, bench, engine, version, line) for group in groups]
+
+
+def known_mend(problem: ArgumentProblem, bench: Bench) -> bool:
+    """Whether it is known what was meant by an argument: what mends it is more than a guess."""
+    step = _step(problem, bench)
+    return step is not None and step.safety is not Safety.MANUAL
 
 
 def complete(remedy: Remedy, bench: Bench) -> Remedy:
@@ -90,12 +85,12 @@ def _cause(
         merged = _merged(known)
         offered = bench.offer(merged.fix, merged.safety, merged.loses)
         remedy = complete(offered, bench) if offered is not None else remedy
-    program = " ".join(filter(None, (_ENGINE_NAMES.get(engine, "this program") if engine else "this program", version)))
+    program = program_name(engine, version)
     return Cause(
         rule=rule,
         category=category,
-        title=_title(problems, program),
-        explanation=_explanation(problems, steps, bench, program),
+        title=title_of(problems, program),
+        explanation=explanation_of(problems, steps, bench, program),
         confidence=Confidence.HIGH,
         line=line,
         rank=line.rank if line is not None else None,
@@ -176,7 +171,8 @@ def _by_equivalent(problem: ArgumentProblem, known: Equivalent, bench: Bench) ->
 def _renamed(
     problem: ArgumentProblem, new: str, safety: Safety, why: str, bench: Bench, loses: tuple[str, ...] = ()
 ) -> Step:
-    if bench.command is not None and bench.command.has(new):
+    given = bench.command.find(new) if bench.command is not None else ()
+    if any(entry.spelled != problem.flag for entry in given):  # `--a_b` itself counts as `--a-b`
         # It is given under its right name too: writing it twice would let this value win.
         gone = f"{problem.flag} {problem.value}".strip() if problem.value else problem.flag
         return Step(Fix(remove=(problem.flag,)), Safety.MANUAL, f"{new} is given as well", (gone,))
@@ -198,6 +194,15 @@ def _folded(problem: ArgumentProblem, target: str, key: str, bench: Bench) -> St
     held[key] = _as_json(typed)
     fix = Fix(remove=(problem.flag,), set={target: json.dumps(held)})
     return Step(fix, Safety.SAFE, f"here it is {key} in {target}")
+
+
+def _joined_json(before: str | Literal[True] | None, value: str | Literal[True]) -> str | Literal[True]:
+    """Two mendings that each fold a value into the same JSON flag add up; else the later one stands."""
+    try:
+        held, more = json.loads(str(before)), json.loads(str(value))
+    except ValueError:
+        return value
+    return json.dumps(held | more) if isinstance(held, dict) and isinstance(more, dict) else value
 
 
 def _as_json(text: str) -> object:
@@ -243,7 +248,8 @@ def _merged(steps: Iterable[Step]) -> Step:
     loses: list[str] = []
     safety = Safety.SAFE
     for step in steps:
-        settings.update(step.fix.set)
+        for flag, value in step.fix.set.items():
+            settings[flag] = _joined_json(settings.get(flag), value)
         rename.update(step.fix.rename)
         env_set.update(step.fix.env_set)
         remove += step.fix.remove
@@ -252,84 +258,3 @@ def _merged(steps: Iterable[Step]) -> Step:
         safety = max(safety, step.safety, key=_ORDER.index)
     fix = Fix(settings, tuple(dict.fromkeys(remove)), rename, env_set, tuple(dict.fromkeys(env_unset)))
     return Step(fix, safety, "", tuple(dict.fromkeys(loses)))
-
-
-# -- words
-
-
-def _title(problems: Sequence[ArgumentProblem], program: str) -> str:
-    first = problems[0]
-    names = ", ".join(problem.flag or problem.value or "?" for problem in problems)
-    one = first.flag or "an argument"
-    match first.kind:
-        case "unknown" | "removed":
-            return f"{names} {'is no flag' if len(problems) == 1 else 'are no flags'} of {program}"
-        case "ambiguous":
-            return f"{one} abbreviates several flags of {program}"
-        case "missing-value":
-            return f"{one} stands without its value"
-        case "unexpected-value":
-            return f"{one} takes no value"
-        case "bad-choice":
-            return f"{one} can't be {first.value!r}"
-        case "bad-type":
-            return f"{one} can't be {first.value!r}"
-        case "required":
-            return f"{one} is required"
-        case "conflict":
-            return f"{one} is not allowed together with {', '.join(first.candidates) or 'another flag'}"
-
-
-def _explanation(problems: Sequence[ArgumentProblem], steps: Sequence[Step | None], bench: Bench, program: str) -> str:
-    sentences = []
-    for problem, step in zip(problems, steps, strict=True):
-        if step is not None:
-            sentences.append(f"{problem.flag}: {_changed(step.fix)}, for {step.why}.")
-        else:
-            sentences.append(_unmended(problem, bench, program))
-    return " ".join(sentences)
-
-
-def _changed(fix: Fix) -> str:
-    for new in fix.rename.values():
-        return f"write {new}"
-    for flag, value in fix.set.items():
-        return f"write {flag}" + ("" if value is True else f" {value}")
-    return "leave it out"
-
-
-def _unmended(problem: ArgumentProblem, bench: Bench, program: str) -> str:
-    one = problem.flag or problem.value or "The argument"
-    match problem.kind:
-        case "unknown" | "removed":
-            near = [flag.name for flag, _ in bench.catalogue.closest(problem.flag)] if bench.catalogue else []
-            alike = f" Flags with like names: {', '.join(near)}." if near and problem.flag else ""
-            return f"{program} does not know {one}, and no other flag clearly stands for it.{alike}"
-        case "ambiguous":
-            return f"{one} could be {_listed(problem.candidates)}: write the one that is meant."
-        case "missing-value":
-            return f"A value has to follow {one}.{_choices(problem)}"
-        case "bad-choice":
-            return f"{program} does not take {problem.value!r} for {one}.{_choices(problem)}"
-        case "bad-type":
-            wanted = f" It has to be {_article(problem.type)}." if problem.type else ""
-            return f"{program} can't read {problem.value!r} as the value of {one}.{wanted}"
-        case "unexpected-value":
-            return f"{one} is a switch: it is given without a value."
-        case "required":
-            return f"{program} does not start without {one}."
-        case "conflict":
-            return f"Only one of {_listed((one, *problem.candidates))} may be given."
-
-
-def _choices(problem: ArgumentProblem) -> str:
-    return f" Choices: {_listed(problem.choices)}." if problem.choices else ""
-
-
-def _listed(names: Sequence[str]) -> str:
-    shown = ", ".join(names[:_CHOICES_SHOWN])
-    return shown + (f" and {len(names) - _CHOICES_SHOWN} more" if len(names) > _CHOICES_SHOWN else "")
-
-
-def _article(kind: str | None) -> str:
-    return {"int": "a whole number", "float": "a number", "json": "JSON"}.get(kind or "", f"of type {kind}")

@@ -36,6 +36,16 @@ class Remedy:
 
 
 @dataclass(frozen=True, slots=True)
+class Step:
+    """The mending of one argument: what to change, how safe that is, and why in half a sentence."""
+
+    fix: Fix
+    safety: Safety
+    why: str
+    loses: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Bench:
     """What a fix is worked out on: the command and the flags that its program takes, as far as both are known.
 

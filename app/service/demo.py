@@ -24,6 +24,7 @@ from app.core.errors import LaunchError
 from app.core.resources import practice_folder
 from app.core.vocabulary import IncidentStatus, Phase
 from app.service.own_command import OwnCommand, Show
+from app.store.processes import alive
 from app.store.store import Store
 from app.store.views import IncidentView
 
@@ -109,7 +110,7 @@ class Truth:
 def stage(state: Path, *, width: int, color: bool) -> Iterator[Stage]:
     """A fresh folder `demo` below the state folder, so that every performance begins with nothing."""
     folder = state / "demo"
-    env = {"COLUMNS": str(width), "CRASHCART_STATE": str(folder)}
+    env = {"COLUMNS": str(width), "CRASHCART_STATE": str(folder), "PYTHON_COLORS": "0"}
     env |= {"FORCE_COLOR": "1"} if color else {"NO_COLOR": "1", "FORCE_COLOR": ""}
     with _alone(state / "demo.lock"):
         if folder.exists():
@@ -187,12 +188,28 @@ def typed(words: list[str]) -> str:
 def recover(stage: Stage, command: list[str], show: Show, show_server: Show) -> Recovery:
     """Act one: the wrong command in `run`, until its incident is over; then Ctrl-C, as a person would."""
     begin = time.monotonic()
-    with Store.open(stage.state) as store, stage.own(*run_words(command), show=show, show_server=show_server) as run:
+    with (
+        Store.open(stage.state) as store,
+        _nothing_left(store),
+        stage.own(*run_words(command), show=show, show_server=show_server) as run,
+    ):
         incident = _until(lambda: _over(store), run, _STORY_SECONDS)
         seconds = time.monotonic() - begin
         run.interrupt()
         run.wait(12)
     return Recovery(incident, seconds)
+
+
+@contextmanager
+def _nothing_left(store: Store) -> Iterator[None]:
+    """A `run` that had to be killed leaves its server alive; the demo must not."""
+    try:
+        yield
+    finally:
+        for server in store.list_servers():
+            for launch in store.launches(server.name, limit=1):
+                if launch.pgid is not None and launch.ended_at is None and alive(launch.process):
+                    os.killpg(launch.pgid, signal.SIGKILL)
 
 
 def _over(store: Store) -> IncidentView | None:
@@ -220,6 +237,7 @@ def kill_while_loading(stage: Stage, show: Show, killed: Callable[[int, float], 
     quiet: Show = lambda line: None  # noqa: E731 - its output is not the story
     with (
         Store.open(stage.state) as store,
+        _nothing_left(store),
         stage.own(*run_killed_words(command), show=quiet, load_seconds=_LOAD_THEN_HANG) as run,
     ):
         _until(lambda: store.get_server(KILLED_SERVER), run, 20)

@@ -261,6 +261,8 @@ class Service:
         for name, server in self.config.servers.items():
             what = f"supervised, mode {server.mode}" if server.command else f"watched, {len(server.watch)} patterns"
             self._log.info(f"{name}: {what}")
+        for key in not_in_effect(self.config):
+            self._log.warning(f"{key} has no effect yet")
         self._tell_rules()
         self._log.info(f"pages and API at {listen.url}", url=listen.url)
 
@@ -269,6 +271,14 @@ class Service:
         self._log.info(f"{len(rules.rules)} rules", skipped=len(rules.problems))
         for problem in rules.problems:
             self._log.warning(f"rule skipped: {problem}", mend=problem.mend)
+
+
+def not_in_effect(config: Config) -> list[str]:
+    """Keys that are set but do nothing yet: a person must not rely on them."""
+    keys = [f"servers.{name}.watch" for name in config.watched]
+    if config.slack.webhook_url is not None:
+        keys.append("slack")
+    return keys
 
 
 class _Server(uvicorn.Server):

@@ -26,7 +26,10 @@ def join_or_open(
     category = top.category if top else Category.UNKNOWN
     mark = fingerprint or diagnosis.fingerprint or f"{category}:{top.rule if top else 'none'}"
     at = now()
-    row = _of_launch(session, launch) or _unresolved(session, launch.server) or _regressed(session, launch.server, mark)
+    row = _of_launch(session, launch)
+    if row is not None and row.status is IncidentStatus.RESOLVED and row.fingerprint != mark:
+        row = None  # the launch that ended one episode may begin another one: of a failure of its own
+    row = row or _unresolved(session, launch.server) or _regressed(session, launch.server, mark)
     if row is None:
         row = IncidentRow(server=launch.server, opened_at=at, fingerprint=mark)
     elif row.status is IncidentStatus.RESOLVED:

@@ -68,7 +68,8 @@ def command_valid(command: Command, before: Command, catalogue: FlagCatalogue | 
     new = [problem.text for problem in catalogue.validate(command) if problem.text not in known]
     if new:
         return Verdict("command-valid", False, "; ".join(new))
-    return Verdict("command-valid", True, f"valid by the flags of {catalogue.engine} {catalogue.version}")
+    program = f"{catalogue.engine} {catalogue.version or ''}".strip()
+    return Verdict("command-valid", True, f"valid by the flags of {program}")
 
 
 def preflight_passed(findings: Iterable[Cause], before: Iterable[Cause]) -> Verdict:

@@ -38,6 +38,33 @@ def test_a_command_that_would_be_refused_is_corrected(env: dict[str, str]) -> No
     assert finding["line"] is None
 
 
+CONTAINER = ("docker", "run", "vllm/vllm-openai:latest", "--model", "m")
+
+
+@pytest.mark.parametrize(
+    "unknown",
+    [
+        ["--kv-brand-new-flag", "3"],  # may be of a newer version
+        ["--attention-backend", "BRAND_NEW"],
+    ],
+)
+def test_what_a_version_that_cannot_be_asked_may_know_is_no_finding(env: dict[str, str], unknown: list[str]) -> None:
+    done = check(env, "--json", "--", *CONTAINER, *unknown)
+    assert (done.returncode, json.loads(done.stdout)["findings"]) == (0, [])
+
+
+def test_a_flag_that_some_version_has_is_no_finding_where_the_version_is_unknown(env: dict[str, str]) -> None:
+    done = check(env, "--json", "--", *SGLANG, "--stream-output")
+    assert (done.returncode, json.loads(done.stdout)["findings"]) == (0, [])
+
+
+def test_a_slip_is_told_with_its_doubt_where_the_version_cannot_be_asked(env: dict[str, str]) -> None:
+    done = check(env, "--json", "--", *CONTAINER, "--max-modle-len", "3")
+    [finding] = json.loads(done.stdout)["findings"]
+    assert (done.returncode, finding["confidence"]) == (1, "medium")
+    assert "could not be asked" in finding["explanation"]
+
+
 def test_the_finding_is_shown_with_the_command_ready_to_paste(env: dict[str, str]) -> None:
     done = check(env, "--", *SGLANG, "--max-model-len", "4096")
     assert done.returncode == 1

@@ -194,8 +194,25 @@ def test_a_server_that_says_0_by_itself_is_exit_1(tmp_path: Path) -> None:
     assert ended(tmp_path, "--no-preflight", "--", "true").returncode == 1
 
 
-def test_preflight_in_auto_mends_before_anything_is_started(tmp_path: Path, server: list[str]) -> None:
-    command = words(tmp_path, "--mode", "auto", "--json", "--", *server, "--context-lenght", "4")
+@pytest.fixture
+def installed(tmp_path: Path, port: int) -> list[str]:
+    """The server under the name of a program that Crashcart knows, so that its own --help is asked."""
+    program = tmp_path / "sglang"
+    known = SERVER.replace('parser.add_argument("--model-path")', 'parser.add_argument("--model-path")\n' + MORE_FLAGS)
+    program.write_text(f"#!{sys.executable}\n{known}")
+    program.chmod(0o755)
+    return [str(program), "serve", "--model-path", "m", "--port", str(port)]
+
+
+MORE_FLAGS = """
+parser.add_argument("command")
+for name in ("host", "tp-size", "dtype", "quantization", "tokenizer-path"):
+    parser.add_argument(f"--{name}")
+"""
+
+
+def test_preflight_in_auto_mends_before_anything_is_started(tmp_path: Path, installed: list[str]) -> None:
+    command = words(tmp_path, "--mode", "auto", "--json", "--", *installed, "--context-lenght", "4")
     with started(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as run:
         assert run.stderr is not None
         said = read_until(run.stderr.fileno(), "is resolved")

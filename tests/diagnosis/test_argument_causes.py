@@ -107,6 +107,13 @@ def test_without_a_catalogue_a_known_other_name_is_for_a_person_to_decide() -> N
     assert cause.safety is Safety.MANUAL
 
 
+@pytest.mark.parametrize(("flag", "value"), [("--attention_backend", "triton"), ("--kv_cache_dtype", "auto")])
+def test_a_flag_with_underscores_is_not_taken_for_a_second_one_beside_itself(flag: str, value: str) -> None:
+    cause = only(sglang(flag, value, "--tp", "2"), ArgumentProblem("unknown", flag, value))
+    assert changed(cause) == (flag.replace("_", "-"), value, "--tp", "2")
+    assert (cause.safety, cause.loses) == (Safety.SAFE, ())
+
+
 def test_what_is_given_under_its_right_name_too_is_not_written_twice() -> None:
     bench = sglang("--max-model-len", "4096", "--context-length", "8192")
     cause = only(bench, ArgumentProblem("unknown", "--max-model-len", "4096"))
@@ -124,6 +131,16 @@ def test_it_joins_what_the_json_flag_holds_already() -> None:
     bench = vllm("--num-speculative-tokens", "5", "--speculative-config", '{"method": "ngram"}')
     cause = only(bench, ArgumentProblem("unknown", "--num-speculative-tokens", "5"))
     assert changed(cause, 3) == ("--speculative-config", '{"method": "ngram", "num_speculative_tokens": 5}')
+
+
+def test_two_values_that_moved_into_one_json_flag_are_both_there() -> None:
+    bench = vllm("--speculative-model", "draft", "--num-speculative-tokens", "5")
+    problems = [
+        ArgumentProblem("unknown", "--speculative-model", "draft"),
+        ArgumentProblem("unknown", "--num-speculative-tokens", "5"),
+    ]
+    [cause] = causes_of(problems, bench, engine=Engine.VLLM, version="0.32.0", line=None)
+    assert changed(cause, 3) == ("--speculative-config", '{"model": "draft", "num_speculative_tokens": 5}')
 
 
 def test_a_choice_in_other_letters_is_mended() -> None:

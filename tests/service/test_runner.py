@@ -444,6 +444,49 @@ async def test_sigkill_is_answered_by_a_restart_of_the_same_command(store: Store
     assert incident.category is Category.KILLED_BY_SIGNAL
 
 
+async def test_a_healed_server_that_dies_of_something_else_is_another_incident(
+    store: Store, server: list[str], port: int
+) -> None:
+    async with running(store, options(typo(server, port), port)) as run:
+        run.runner.actor.limits = replace(run.runner.actor.limits, restart_delay=0.1)
+        await run.until(lambda: any("incident 1 is resolved" in text for text in run.person.said))
+        os.kill(run.pid, signal.SIGKILL)
+        await run.until(lambda: any("incident 2 is resolved" in text for text in run.person.said))
+        await run.stopped()
+    second, first = store.incidents()
+
+    assert (first.category, second.category) == (Category.UNKNOWN_ARGUMENT, Category.KILLED_BY_SIGNAL)
+    assert (first.regressed, second.regressed) == (False, False)
+
+
+# Starts well, and dies of the same failure with and without the corrected flag: later, as a regression.
+RELAPSES = """
+import sys, time, http.server, threading
+wrong = "--context-lenght" in sys.argv
+if not wrong:
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(200); self.send_header("Content-Length", "0"); self.end_headers()
+        def log_message(self, *args): pass
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[sys.argv.index("--port") + 1])), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    time.sleep(1.5)
+sys.stderr.write("usage: serve [--context-length W] [--port PORT]\\n")
+sys.stderr.write("serve: error: unrecognized arguments: --context-lenght 4\\n")
+sys.exit(2)
+"""
+
+
+async def test_the_same_failure_after_a_fix_had_held_is_a_regression_that_names_the_fix(
+    store: Store, port: int
+) -> None:
+    command = [sys.executable, "-c", RELAPSES, "--port", str(port), "--context-lenght", "4"]
+    _, person = await ended(store, options(command, port))
+
+    assert the_incident(store).regressed
+    assert "regression: the fix of any/unknown-argument had held, and the server died again" in person.said
+
+
 async def test_a_death_is_stored_at_once_although_children_live_on(store: Store, server: list[str], port: int) -> None:
     async with running(store, options([*server, "--port", str(port)], port, Mode.OFF)) as run:
         await run.until_state(ServerState.READY)

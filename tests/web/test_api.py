@@ -189,7 +189,7 @@ def test_a_gzip_bomb_is_413(api: httpx.Client) -> None:
     refused(api.post("/incidents/ingest?server=a", content=gzip.compress(b"\0" * (200 << 20), 9), headers=headers), 413)
 
 
-@pytest.mark.parametrize("body", [b"no gzip", gzip.compress(b"cut off" * 99)[:-9]], ids=["other", "cut off"])
+@pytest.mark.parametrize("body", [b"no gzip", gzip.compress(b"cut off" * 99, mtime=0)[:-9]], ids=["none", "cut off"])
 def test_broken_gzip_is_400(api: httpx.Client, body: bytes) -> None:
     headers = {"Content-Type": "text/plain", "Content-Encoding": "gzip"}
     refused(api.post("/incidents/ingest?server=a", content=body, headers=headers), 400)
