@@ -36,7 +36,7 @@ def _position() -> None:
         sa.PrimaryKeyConstraint("id"),
     )
     op.create_index("ix_position_server", "position", ["server"])
-    op.create_index("ux_position_file", "position", ["server", "path"], unique=True)
+    op.create_index("ux_position_file", "position", ["server", "path", "device", "inode"], unique=True)
 
 
 def _alert() -> None:
