@@ -308,7 +308,7 @@ class LiveLog:
             self._new_launch(raw, offset, parsed)
         if self._told is not None:
             return
-        if parsed.body.startswith(_TRACEBACK):
+        if _TRACEBACK in parsed.body:
             if self._expecting is None:
                 self._expecting, self._expected = parsed.rank or "", 0
             return
@@ -318,13 +318,22 @@ class LiveLog:
             self._judge()
 
     def _await_exception(self, line: Line) -> None:
-        """A traceback is open: the first line that is not indented is its exception."""
+        """A traceback is open: a line that is not indented may be its exception, or one that was printed in between.
+
+        Often only the first line of a traceback carries the rank.
+        """
         self._expected += 1
-        if (line.rank or "") == self._expecting and line.body.strip() and not line.body[:1].isspace():
+        own = line.rank is None or line.rank == self._expecting
+        if own and line.body.strip() and not line.body[:1].isspace() and self._complete():
             self._expecting = None
             self._judge()
         elif self._expected > _EVENT_LINES:
             self._expecting = None
+
+    def _complete(self) -> bool:
+        """Whether the newest traceback has its exception."""
+        events = [event for event in self._session.digest().events if event.kind == "traceback"]
+        return not events or (bool(events[-1].chain) and bool(events[-1].chain[-1].name))
 
     def _worth(self, numbers: frozenset[int]) -> bool:
         """Whether a look is worth its milliseconds: a line that comes a thousand times brings nothing new."""
@@ -450,7 +459,9 @@ def _event_of(digest: LogDigest, line: Line) -> Event | None:
 def _proves(event: Event | None, *, whole: bool) -> bool:
     if event is None:
         return False
-    return (event.kind == "traceback" and (bool(event.chain) or not whole)) or event.kind in ("usage", "native")
+    if event.kind == "traceback":
+        return not whole or (bool(event.chain) and bool(event.chain[-1].name))
+    return event.kind in ("usage", "native")
 
 
 def _near(line: Line, last: Last) -> bool:

@@ -87,9 +87,13 @@ class FileIntake:
         *,
         roots: tuple[Path, ...] = (),
         tell: Tell | None = None,
+        following: Callable[[], None] | None = None,
         trouble: Callable[[str], None] | None = None,
     ) -> None:
-        """`tell` is called from the worker thread after each transaction that stored something."""
+        """`following` is called once every log that is there was taken up: from then on nothing is missed.
+
+        `tell` is called from the worker thread after each transaction that stored something.
+        """
         self.store = store
         self.pipeline = pipeline
         self.roots = roots
@@ -101,6 +105,7 @@ class FileIntake:
         self._wake = asyncio.Event()
         self._lookup = True
         self._changed_servers = asyncio.Event()
+        self.following = following or (lambda: None)
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="intake")
         self._next_rounds = 0.0
 
@@ -129,6 +134,7 @@ class FileIntake:
             while not stop.is_set():
                 self._changed_servers.clear()
                 await self._inside(self._take_up)
+                self.following()
                 await self._run_servers(stop)
         finally:
             stopper.cancel()
@@ -210,6 +216,8 @@ class FileIntake:
         file.last_data = time.monotonic()
         self._files[server.name, path] = file
         self._turns.append(file)
+        if position is None:
+            self._commit(file, [])  # from now on nothing that is written is missed, whenever we end
 
     def _resume(self, server: Watched, path: Path, position: Position) -> _File:
         """The state as it was when the position was written: by reading the open context again, silently."""
@@ -272,7 +280,7 @@ class FileIntake:
             waiting = set(map(id, self._turns))
             self._turns.extend(file for file in self._files.values() if id(file) not in waiting)
         for key, file in list(self._files.items()):
-            if file.log.unfinished and now - file.last_data > _QUIET:
+            if file.log.unfinished and now - file.last_data > _QUIET and not self._read(file):
                 self._commit(file, file.log.flush())
             elif file.waiting or (file.unwritten is not None and now - file.unwritten > _LAZY):
                 self._commit(file, [])

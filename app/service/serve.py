@@ -175,6 +175,8 @@ class Service:
         self._match_supervisors()
         for name, loop in {"changes": self._watch_changes, "following": self._follow, **self.loops}.items():
             self._tasks[name] = asyncio.ensure_future(self._kept_up(name, loop))
+
+    def _is_ready(self) -> None:
         self.ready = True
 
     async def _follow(self) -> None:
@@ -184,6 +186,7 @@ class Service:
             self.rulebook.pipeline,
             watched_servers(self.config.watched),
             roots=self.config.log_roots,
+            following=self._is_ready,
             trouble=lambda text: self._log.warning(text),
         )
         await self.intake.run(self._stopping)
