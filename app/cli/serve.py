@@ -15,7 +15,7 @@ from app.rules.load import load_rules
 from app.service.config import Config
 from app.service.configfile import find_config, load_config
 from app.service.ownlog import set_up_logs
-from app.service.serve import Override, Service, not_in_effect
+from app.service.serve import Override, Service
 from app.store.store import Store
 from app.web.app import create_app
 
@@ -71,8 +71,6 @@ def _check(path: Path | None, config: Config, as_json: bool) -> int:
     for name, server in config.servers.items():
         what = f"supervised, mode {server.mode}" if server.command else f"watched: {' '.join(server.watch)}"
         say(f"  {name}: {what}")
-    for key in not_in_effect(config):
-        say(f"  {key} has no effect yet")
     say(f"  {len(rules.rules)} rules, {config.listen.url}")
     for problem in problems:
         say(f"  rule skipped: {problem}")

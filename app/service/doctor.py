@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import os
 import re
+import socket
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,7 @@ from pathlib import Path
 import httpx
 from watchfiles._rust_notify import RustNotify, WatchfilesRustInternalError
 
+from app.alerts.webhook import is_public
 from app.core.errors import CrashcartError
 from app.rules.load import load_rules
 from app.service.config import Config, ServerConfig
@@ -49,7 +51,8 @@ def examine(config: Config, state: Path) -> Iterator[Check]:
         for pattern in server.watch:
             yield from _followed(name, pattern, state)
     if config.slack.webhook_url is not None:
-        yield _webhook(config.slack.webhook_url.get_secret_value(), config.slack.timeout)
+        slack = config.slack
+        yield _webhook(config.slack.webhook_url.get_secret_value(), slack.timeout, slack.allow_private_addresses)
 
 
 def _rules(config: Config) -> Iterator[Check]:
@@ -156,12 +159,16 @@ def _watchable(name: str, pattern: str) -> Check:
         return Check("folder-watchable", name, False, f"{folder} can't be watched: {error}", advice)
 
 
-def _webhook(url: str, timeout: float) -> Check:
+def _webhook(url: str, timeout: float, allow_private: bool) -> Check:
     """Asks with GET, which posts nothing. Any answer of the other side will do; the address itself is a secret."""
     host = httpx.URL(url).host
     try:
+        addresses = {str(one[4][0]) for one in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)}
+        if not allow_private and not all(map(is_public, addresses)):
+            advice = "If that is a relay of yours, set slack.allow_private_addresses: true."
+            return Check("webhook-reachable", host, False, "it lies on a private address: nothing is sent", advice)
         answer = httpx.get(url, timeout=timeout, follow_redirects=False)
-    except (httpx.HTTPError, OSError) as error:
+    except (httpx.HTTPError, OSError, UnicodeError) as error:
         advice = "Look at name resolution, firewall and proxy (HTTPS_PROXY) of this machine."
         return Check("webhook-reachable", host, False, f"no answer: {type(error).__name__}", advice)
     ok = answer.status_code < 500 and answer.status_code != 404

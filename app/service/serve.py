@@ -22,6 +22,7 @@ from watchfiles import awatch
 from app import __version__
 from app.core.errors import CrashcartError, UsageError
 from app.core.resources import rules_folder
+from app.service.alerting import Alerting
 from app.service.config import Config, Listen, ServerConfig
 from app.service.configfile import load_config
 from app.service.following import Timings
@@ -37,6 +38,7 @@ Loop = Callable[[], Awaitable[None]]
 
 _GRACE = 3  # seconds that requests under way get at the end
 _END = 15.0  # seconds that the loops get to end in order
+_IN_ORDER = ("following", "alerts")
 _AGAIN = 5.0  # seconds until a loop that failed begins again
 _CHANGE_STEP = 50  # ms: an editor writes a file in several steps
 _BACKLOG = 2048
@@ -72,6 +74,7 @@ class Service:
         self.metrics = Metrics(self)
         self.supervisors: dict[str, Supervisor] = {}
         self.intake: FileIntake | None = None
+        self.alerting = Alerting(store, lambda: self.config)
         self.on_change: list[Callable[[Config], None]] = []  # told after a reload
         self.loops: dict[str, Loop] = {}  # further loops, by name: they run until they are cancelled
         self._log = structlog.get_logger("crashcart")
@@ -141,6 +144,7 @@ class Service:
             if self.intake is not None:
                 watched = watched_servers(config.watched)
                 self.intake.change(watched, pipeline=self.rulebook.pipeline, roots=config.log_roots)
+            self.alerting.change()
             for told in self.on_change:
                 told(self.config)
             self._tell_rules()
@@ -173,7 +177,8 @@ class Service:
 
     def _begin(self) -> None:
         self._match_supervisors()
-        for name, loop in {"changes": self._watch_changes, "following": self._follow, **self.loops}.items():
+        own = {"changes": self._watch_changes, "following": self._follow, "alerts": self.alerting.run}
+        for name, loop in {**own, **self.loops}.items():
             self._tasks[name] = asyncio.ensure_future(self._kept_up(name, loop))
 
     def _is_ready(self) -> None:
@@ -223,10 +228,11 @@ class Service:
         self.ready = False
         self._stopping.set()
         server.should_exit = True
+        self.alerting.stop()
         for supervisor in self.supervisors.values():
             supervisor.leave()
-        # Who reads or supervises ends in order, and stores what it knows; who only waits is cancelled.
-        in_order = [task for name, task in self._tasks.items() if name == "following" or name.startswith("server ")]
+        # Who reads, posts or supervises ends in order, and stores what it knows; who only waits is cancelled.
+        in_order = [task for name, task in self._tasks.items() if name in _IN_ORDER or name.startswith("server ")]
         for task in self._tasks.values():
             if task not in in_order:
                 task.cancel()
@@ -264,8 +270,6 @@ class Service:
         for name, server in self.config.servers.items():
             what = f"supervised, mode {server.mode}" if server.command else f"watched, {len(server.watch)} patterns"
             self._log.info(f"{name}: {what}")
-        for key in not_in_effect(self.config):
-            self._log.warning(f"{key} has no effect yet")
         self._tell_rules()
         self._log.info(f"pages and API at {listen.url}", url=listen.url)
 
@@ -274,14 +278,6 @@ class Service:
         self._log.info(f"{len(rules.rules)} rules", skipped=len(rules.problems))
         for problem in rules.problems:
             self._log.warning(f"rule skipped: {problem}", mend=problem.mend)
-
-
-def not_in_effect(config: Config) -> list[str]:
-    """Keys that are set but do nothing yet: a person must not rely on them."""
-    keys = [f"servers.{name}.watch" for name in config.watched]
-    if config.slack.webhook_url is not None:
-        keys.append("slack")
-    return keys
 
 
 class _Server(uvicorn.Server):

@@ -63,7 +63,7 @@ def test_all_is_well_where_it_is(examined: Callable[[str], dict[str, Any]], tmp_
     (tmp_path / "logs" / "a.log").touch()
     found = examined(f"""
 log_roots: [{tmp_path}]
-slack: {{webhook_url: {hook}/services/x}}
+slack: {{webhook_url: {hook}/services/x, allow_private_addresses: true}}
 servers:
   a: {{watch: '{tmp_path}/logs/*.log'}}
   b: {{command: [sh, -c, 'true']}}
@@ -119,10 +119,17 @@ def test_following_our_own_log_is_found(examined: Callable[[str], dict[str, Any]
 def test_a_webhook_that_is_broken_or_silent_is_found(
     examined: Callable[[str], dict[str, Any]], hook: str, free: int
 ) -> None:
-    assert "HTTP 500" in examined(f"slack: {{webhook_url: {hook}/broken}}")["webhook-reachable"]["text"]
-    silent = examined(f"slack: {{webhook_url: 'http://127.0.0.1:{free}/secret'}}")["webhook-reachable"]
+    ours = "allow_private_addresses: true"
+    broken = examined(f"slack: {{webhook_url: {hook}/broken, {ours}}}")["webhook-reachable"]
+    silent = examined(f"slack: {{webhook_url: 'http://127.0.0.1:{free}/secret', {ours}}}")["webhook-reachable"]
+    assert "HTTP 500" in broken["text"]
     assert "ConnectError" in silent["text"]
     assert "secret" not in str(silent)
+
+
+def test_a_webhook_on_a_private_address_is_found(examined: Callable[[str], dict[str, Any]], hook: str) -> None:
+    found = examined(f"slack: {{webhook_url: {hook}/services/x}}")["webhook-reachable"]
+    assert found["text"] == "it lies on a private address: nothing is sent"
 
 
 def test_people_get_a_line_a_check_and_a_hint(asked: Asked, tmp_path: Path) -> None:

@@ -73,7 +73,7 @@ def main() -> None:
         file.write("".join(text).encode())
         time.sleep(STEP)
     file.close()
-    print(planted)
+    sys.stdout.write(f"{planted}\n")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""One position for each followed path of a server: what lies there now. A rotated file's rest is read before it moves."""
+"""One position for each followed path of a server: what lies there now."""
 
 from __future__ import annotations
 
@@ -13,4 +13,3 @@ def upgrade() -> None:
     op.execute("DELETE FROM position WHERE id NOT IN (SELECT max(id) FROM position GROUP BY server, path)")
     op.drop_index("ux_position_file", "position")
     op.create_index("ux_position_file", "position", ["server", "path"], unique=True)
-
