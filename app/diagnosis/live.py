@@ -275,9 +275,16 @@ class LiveLog:
         self.offset = begin + (size if shown is None else shown)
 
     def _hit_lines(self, data: bytes) -> list[tuple[int, frozenset[int]]]:
-        """Where lines begin that a pattern may hold on, and which."""
+        """Where lines begin on which a launch or a failure may show, and the patterns that may hold there.
+
+        A server that serves shows progress in each of its lines: those pass in blocks.
+        """
+        wanted = self._wanted.boundaries | self._wanted.causes
         lines: dict[int, set[int]] = {}
         for end, number in self.pipeline.patterns.scanner.scan(data.replace(b"\r", b"\n")):
+            if number not in wanted:
+                self._progressed |= number in self._wanted.progress
+                continue
             start = data.rfind(b"\n", 0, max(0, end - 1)) + 1
             lines.setdefault(start, set()).add(number)
         return [(start, frozenset(lines[start])) for start in sorted(lines)]
@@ -303,7 +310,6 @@ class LiveLog:
             self._restart(self._now(), offset)
         self._session.feed(raw)
         self._count += 1
-        self._progressed |= bool(numbers & self._wanted.progress)
         if numbers & self._wanted.boundaries and self._begins_launch():
             self._new_launch(raw, offset, parsed)
         if self._told is not None:
@@ -395,7 +401,8 @@ class LiveLog:
         self._learn(diagnosis)
         line = self._at(top.line)
         last, self._last = self._last, Last(top.rule, top.rank or line.rank, line.number, line.time)
-        self._told, self._expecting, self._failed = _Told(line.rank), None, True
+        self._told = _Told(event.rank if event is not None else line.rank)
+        self._expecting, self._failed = None, True
         if _echo(top, line, event, last):
             return
         self._found.append(FailureSeen(self._renumbered(diagnosis), line, aftershock=_soon(top, line, last)))

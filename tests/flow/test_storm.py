@@ -57,7 +57,7 @@ def in_the_storm(
             service.start()
         planted = int(writer.communicate(timeout=seconds + 60)[0])
     last = 100_000 + planted
-    deadline = time.monotonic() + 40
+    deadline = time.monotonic() + 90
     while last not in told(service.state) and time.monotonic() < deadline:
         time.sleep(0.2)
     time.sleep(1.5)  # what would be told twice is told by now
