@@ -17,7 +17,10 @@ $(VENV)/.installed: requirements.lock pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
-run: setup ## play the demo: three crashes, three corrected launches, a healthy server
+run: setup ## play the demo (three crashes, three corrected launches), then serve its incident until Ctrl-C
+	@$(BIN)/crashcart demo --serve
+
+demo: setup ## play the demo alone
 	@$(BIN)/crashcart demo
 
 test: setup lint types layers unit ## everything that CI runs

@@ -10,16 +10,20 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.text import Text
 
+from app.core.errors import UsageError
 from app.core.resources import state_folder
 from app.core.text import neutralise, strip_ansi
 from app.service import demo
 from app.service.demo import Foresight, Recovery, Stage, Truth
+
+if TYPE_CHECKING:
+    from app.service.config import Config
 
 _INTRO = """\
 Three acts, about twenty seconds, no GPU and no download: a stand-in ("practice server") plays an LLM inference \
@@ -58,6 +62,7 @@ def play(
     Exit 0 when the story ended as told: three failed launches, a healthy fourth, an incident resolved.
     """
     console = Console(quiet=as_json, highlight=False, soft_wrap=False)
+    config = _to_serve() if serve else None
     begin = time.monotonic()
     with (
         _ended_by_signals(),
@@ -75,17 +80,36 @@ def play(
     _ending(console, stage, recovery, as_told, seconds)
     if as_json:
         typer.echo(json.dumps(_summary(stage, recovery, foresight, truth, seconds), indent=2))
-    if serve and as_told:
-        _serve(stage.state)
+    if config is not None and as_told:
+        _serve(console, stage.state, config, recovery)
     raise typer.Exit(0 if as_told else 1)
 
 
-def _serve(state: Path) -> None:
+def _to_serve() -> Config:
+    """The configuration of the service that follows; UsageError at once when its address is taken."""
+    from app.service.configfile import load_config
+    from app.supervise.ports import port_holder
+
+    config = load_config(None)
+    held = port_holder(config.listen.port, config.listen.host)
+    if held is not None:
+        raise UsageError(
+            f"The pages can't be served at {config.listen.url}: {held}.",
+            mend="End that process, or set CRASHCART_LISTEN=127.0.0.1:8322 for another port.",
+        )
+    return config
+
+
+def _serve(console: Console, state: Path, config: Config, recovery: Recovery) -> None:
     """The service on the demo's records; what it needs is loaded only now."""
     from app.cli.serve import serve_folder
-    from app.service.configfile import load_config
 
-    serve_folder(None, load_config(None), state)
+    incident = recovery.incident.id if recovery.incident else ""
+    console.print()
+    console.print(
+        f"Its incident is served at {config.listen.url}/ui/incidents/{incident} (Ctrl-C ends it).", style="bold"
+    )
+    serve_folder(None, config, state)
 
 
 def _act_one(console: Console, stage: Stage, command: list[str]) -> Recovery:
