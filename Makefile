@@ -45,10 +45,12 @@ test-real: setup ## run on the real SGLang and vLLM (installs them outside the c
 	tests/real/install-all.sh
 	$(BIN)/pytest -m real tests/real --timeout 1200
 
-lock: ## pin all dependencies anew in requirements.lock
+lock: ## pin all dependencies anew: for those who build Crashcart, and for the image that runs it
 	$(BIN)/python -m pip install --quiet uv
 	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-header \
 	    --python-version 3.11 --group dev -o requirements.lock pyproject.toml
+	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-header \
+	    --python-version 3.11 --constraint requirements.lock -o requirements.runtime.lock pyproject.toml
 
 clean: ## remove the environment and caches
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
