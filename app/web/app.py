@@ -10,6 +10,7 @@ from app import __version__
 from app.service.serve import Service
 from app.web.api import incident_routes, rule_routes, server_routes
 from app.web.bodies import ingested_schema
+from app.web.docs import add_docs
 from app.web.guard import Guard
 from app.web.ingest import ingest_routes
 from app.web.operations import operations
@@ -30,8 +31,9 @@ Where a token is configured, send `Authorization: Bearer TOKEN`.
 
 def create_app(service: Service) -> FastAPI:
     """Everything that the service answers."""
-    app = FastAPI(title="Crashcart", version=__version__, description=_ABOUT, redoc_url=None)
+    app = FastAPI(title="Crashcart", version=__version__, description=_ABOUT, docs_url=None, redoc_url=None)
     add_problems(app)
+    add_docs(app)
     app.include_router(operations(service))
     for routes in (ingest_routes, incident_routes, server_routes, rule_routes, stream_routes):
         app.include_router(routes(service))

@@ -1,0 +1,128 @@
+"""`crashcart serve` beside servers that others start: what their logs say becomes state, incidents and answers."""
+
+from __future__ import annotations
+
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.flow.service import Service
+
+LOADING = """\
+[2026-01-12 10:00:00] server_args=ServerArgs(model_path='org/model', tp_size=1)
+[2026-01-12 10:00:01 TP0] Load weight begin. avail mem=78.00 GB
+Loading safetensors checkpoint shards:  67% Completed | 2/3 [00:01<00:01,  1.30it/s]
+"""
+READY = "[2026-01-12 10:00:09] The server is fired up and ready to roll!\n"
+FAILURE = "launch_server.py: error: unrecognized arguments: --num-speculative-tokens 16\n"
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    path = tmp_path / "logs" / "eagle.log"
+    path.parent.mkdir()
+    path.touch()
+    return path
+
+
+def watching(log: Path, more: str = "") -> str:
+    servers = f"servers:\n  eagle: {{watch: ['{log.parent}/*.log'], engine: sglang}}\n"
+    return f"log_roots: ['{log.parent}']\n{servers}{more}"
+
+
+def write(log: Path, text: str) -> None:
+    with log.open("a") as file:
+        file.write(text)
+
+
+def incidents(service: Service, count: int) -> list[dict[str, Any]]:
+    found = service.until("/incidents", lambda answer: len(answer["items"]) >= count)
+    items: list[dict[str, Any]] = found["items"]
+    return items
+
+
+def test_a_failure_in_a_followed_log_is_an_incident_with_its_cause(tmp_path: Path, log: Path) -> None:
+    with Service(tmp_path, watching(log)) as service:
+        service.until_ready()
+        write(log, FAILURE)
+        [incident] = incidents(service, 1)
+        service.stop()
+    assert (incident["server"], incident["category"]) == ("eagle", "unknown-argument")
+
+
+def test_a_followed_log_tells_how_far_loading_is_and_when_it_is_ready(tmp_path: Path, log: Path) -> None:
+    with Service(tmp_path, watching(log)) as service:
+        service.until_ready()
+        write(log, LOADING)
+        loading = service.until("/servers/eagle", lambda server: server["state"] == "loading")
+        assert loading["progress"]["percent"] == 67
+        write(log, READY)
+        service.until("/servers/eagle", lambda server: server["state"] == "ready")
+        service.stop()
+
+
+def test_a_bare_word_about_a_watched_server_is_answered_with_what_its_log_shows(tmp_path: Path, log: Path) -> None:
+    with Service(tmp_path, watching(log)) as service:
+        service.until_ready()
+        write(log, LOADING + FAILURE)
+        incidents(service, 1)
+        answer = httpx.post(f"{service.url}/incidents/ingest", json={"server": "eagle", "text": "crashed"}, timeout=20)
+        service.stop()
+    assert answer.json()["diagnosis"]["causes"][0]["category"] == "unknown-argument"
+
+
+@pytest.mark.parametrize("how", ["signal", "file"])
+def test_nothing_is_lost_while_the_configuration_is_reloaded(tmp_path: Path, log: Path, how: str) -> None:
+    with Service(tmp_path, watching(log)) as service:
+        service.until_ready()
+        for number in range(1, 41):
+            write(log, f"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate {number}.00 MiB.\n")
+            if number % 10 == 0 and how == "signal":
+                service.signal(signal.SIGHUP)
+            elif number % 10 == 0:
+                service.configure(watching(log, f"  other{number}: {{watch: ['{log.parent}/other.log']}}\n"))
+            time.sleep(0.03)
+
+        def told() -> list[str]:
+            [incident] = incidents(service, 1)
+            timeline = service.get(f"/incidents/{incident['id']}")["timeline"]
+            return [entry["text"] for entry in timeline if entry["kind"] == "failed"]
+
+        deadline = time.monotonic() + 15
+        while len(told()) < 40 and time.monotonic() < deadline:
+            time.sleep(0.2)
+        texts = told()
+        service.stop()
+    assert [any(f"allocate {number}.00 MiB" in text for text in texts) for number in range(1, 41)] == [True] * 40
+    assert len(texts) == 40
+
+
+def test_a_log_that_a_glob_gains_later_is_followed(tmp_path: Path, log: Path) -> None:
+    with Service(tmp_path, watching(log)) as service:
+        service.until_ready()
+        write(log.with_name("later.log"), FAILURE)
+        assert incidents(service, 1)[0]["category"] == "unknown-argument"
+        service.stop()
+
+
+def test_a_log_whose_folder_is_made_later_is_followed(tmp_path: Path, log: Path) -> None:
+    text = f"log_roots: ['{tmp_path}']\nservers:\n  late: {{watch: ['{tmp_path}/late/*.log'], engine: sglang}}\n"
+    with Service(tmp_path, text) as service:
+        service.until_ready()
+        (tmp_path / "late").mkdir()
+        write(tmp_path / "late" / "a.log", FAILURE)
+        assert incidents(service, 1)[0]["server"] == "late"
+        service.stop()
+
+
+def test_a_healthy_log_gives_no_incident(tmp_path: Path, log: Path) -> None:
+    with Service(tmp_path, watching(log)) as service:
+        service.until_ready()
+        write(log, LOADING + READY + "[2026-01-12 10:00:10] INFO: 127.0.0.1 - GET /health 200 OK\n" * 50)
+        service.until("/servers/eagle", lambda server: server["state"] == "ready")
+        assert service.get("/incidents")["items"] == []
+        service.stop()
