@@ -74,6 +74,9 @@ def look(server: ServerView) -> Truth:
     supervised = alive(server.supervisor)
     if supervised or server.state in DOWN:
         return Truth(server.state, server.evidence, server.pid, supervised)
+    if server.watched and server.supervisor is None and server.process is None:
+        # Others start it, and its log is all that tells of it: a process that was never known can't be missed.
+        return Truth(server.state, server.evidence, None, supervised=False)
     seen = reached_of(server)
     watcher = f"the Crashcart (pid {server.supervisor.pid})" if server.supervisor else "the Crashcart"
     if server.process is not None and alive(server.process):

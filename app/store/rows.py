@@ -97,7 +97,7 @@ def process_of(row: LaunchRow) -> ProcessRef | None:
     return ProcessRef(row.pid, row.pid_mark) if row.pid is not None and row.ended_at is None else None
 
 
-def server_view(row: ServerRow, launch: LaunchRow | None) -> ServerView:
+def server_view(row: ServerRow, launch: LaunchRow | None, *, watched: bool = False) -> ServerView:
     return ServerView(
         name=row.name,
         engine=row.engine,
@@ -115,6 +115,7 @@ def server_view(row: ServerRow, launch: LaunchRow | None) -> ServerView:
         log_path=Path(launch.log_path) if launch and launch.log_path else None,
         supervisor=None if row.supervisor_pid is None else ProcessRef(row.supervisor_pid, row.supervisor_mark),
         supervisor_since=row.supervisor_since,
+        watched=watched,
     )
 
 

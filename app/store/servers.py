@@ -13,7 +13,7 @@ from app.core.vocabulary import Engine, Mode, ServerState
 from app.store.database import Database
 from app.store.encode import progress_in, words_in
 from app.store.locks import checked_name, locked
-from app.store.models import AttemptRow, LaunchRow, ServerRow, now
+from app.store.models import AttemptRow, LaunchRow, PositionRow, ServerRow, now
 from app.store.processes import this_process
 from app.store.rows import attempt_view, enter, launch_view, note, server_row, server_view
 from app.store.views import AttemptView, Recovery, ServerView
@@ -141,7 +141,9 @@ class Servers(Database):
 
 
 def _view(session: Session, row: ServerRow) -> ServerView:
-    return server_view(row, session.get(LaunchRow, row.launch_id) if row.launch_id else None)
+    launch = session.get(LaunchRow, row.launch_id) if row.launch_id else None
+    watched = session.exec(select(PositionRow.id).where(PositionRow.server == row.name)).first() is not None
+    return server_view(row, launch, watched=watched)
 
 
 def _reach(session: Session, launch_id: int | None, progress: Progress) -> None:

@@ -39,6 +39,7 @@ class ServerView:
     log_path: Path | None
     supervisor: ProcessRef | None
     supervisor_since: datetime | None
+    watched: bool = False  # others start it, and its log is followed
 
     @property
     def pid(self) -> int | None:

@@ -68,7 +68,7 @@ def test_a_followed_log_tells_how_far_loading_is_and_when_it_is_ready(tmp_path: 
 def test_a_bare_word_about_a_watched_server_is_answered_with_what_its_log_shows(tmp_path: Path, log: Path) -> None:
     with Service(tmp_path, watching(log)) as service:
         service.until_ready()
-        write(log, LOADING + FAILURE)
+        write(log, FAILURE)
         incidents(service, 1)
         answer = httpx.post(f"{service.url}/incidents/ingest", json={"server": "eagle", "text": "crashed"}, timeout=20)
         service.stop()
