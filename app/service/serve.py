@@ -28,6 +28,7 @@ from app.service.configfile import load_config
 from app.service.following import Timings
 from app.service.intake_files import FileIntake, watched_servers
 from app.service.metrics import Metrics
+from app.service.retention import kept_in_bounds
 from app.service.rulebook import Rulebook
 from app.service.supervising import Supervisor
 from app.store.locks import locked
@@ -177,9 +178,17 @@ class Service:
 
     def _begin(self) -> None:
         self._match_supervisors()
-        own = {"changes": self._watch_changes, "following": self._follow, "alerts": self.alerting.run}
+        own = {
+            "changes": self._watch_changes,
+            "following": self._follow,
+            "alerts": self.alerting.run,
+            "retention": self._keep_in_bounds,
+        }
         for name, loop in {**own, **self.loops}.items():
             self._tasks[name] = asyncio.ensure_future(self._kept_up(name, loop))
+
+    async def _keep_in_bounds(self) -> None:
+        await kept_in_bounds(self.store, lambda: self.config)
 
     def _is_ready(self) -> None:
         self.ready = True
