@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run demo test lint types layers unit storm test-real lock clean
+.PHONY: help setup run demo test lint types layers unit storm bench test-real lock clean
 
 help: ## show what there is
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -40,6 +40,9 @@ unit: setup
 
 storm: setup ## the long form of the storm test: rotations, and 50 times SIGKILL
 	$(BIN)/pytest -m slow tests/flow --timeout 600
+
+bench: setup ## measure: how soon a failure in a followed log is an incident
+	PYTHONPATH=. $(BIN)/python bench/watch_latency.py
 
 test-real: setup ## run on the real SGLang and vLLM (installs them outside the checkout on first use, about 10 minutes)
 	tests/real/install-all.sh

@@ -6,7 +6,6 @@ beginning of the open context, and the state is the same as before. The service 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -15,7 +14,8 @@ from app.core.arguments import ARGUMENT_ERROR_PATTERNS
 from app.core.command import Command
 from app.core.errors import CrashcartError
 from app.core.model import Cause, Diagnosis, Event, Line, LogDigest, Progress
-from app.core.vocabulary import Category, Engine, Origin, Outcome, Phase, Role
+from app.core.vocabulary import Category, Origin, Outcome, Phase, Role
+from app.diagnosis.findings import Context, FailureSeen, Finding, Last, LaunchSeen, ProgressSeen
 from app.diagnosis.pipeline import Pipeline, Session
 from app.logs.prefix import parse_line
 
@@ -27,91 +27,6 @@ _LONG_LINE = 256 * 1024
 _AFTERSHOCK_LINES = 500
 _AFTERSHOCK_SECONDS = 10.0
 _ALWAYS = 8  # so many hits of one pattern are looked at each; of more only every doubling
-
-
-@dataclass(frozen=True, slots=True)
-class Last:
-    """The failure before, for telling its aftershocks."""
-
-    rule: str
-    rank: str | None
-    line: int
-    time: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Context:
-    """What is known at `anchor` of what lies before it.
-
-    `mid`: the launch began before; `failed`: it has failed. In both cases a line that begins a launch begins a new
-    one. `seed` is the beginning of an event that the end of the file before cut in two.
-    """
-
-    engine: Engine | None = None
-    command: tuple[str, ...] = ()
-    mid: bool = False
-    failed: bool = False
-    lines: int = 0
-    seed: str = ""
-    phase: Phase = Phase.STARTING
-    percent: float | None = None
-    last: Last | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        last = self.last
-        return {
-            "engine": self.engine,
-            "command": list(self.command),
-            "mid": self.mid,
-            "failed": self.failed,
-            "lines": self.lines,
-            "seed": self.seed,
-            "phase": self.phase,
-            "percent": self.percent,
-            "last": None if last is None else [last.rule, last.rank, last.line, last.time],
-        }
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Context:
-        return cls(
-            engine=Engine(data["engine"]) if data.get("engine") else None,
-            command=tuple(data.get("command", ())),
-            mid=bool(data.get("mid")),
-            failed=bool(data.get("failed")),
-            lines=int(data.get("lines", 0)),
-            seed=str(data.get("seed", "")),
-            phase=Phase(data.get("phase", Phase.STARTING)),
-            percent=data.get("percent"),
-            last=Last(*data["last"]) if data.get("last") else None,
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class LaunchSeen:
-    """A new launch begins with this line."""
-
-    line: Line
-
-
-@dataclass(frozen=True, slots=True)
-class ProgressSeen:
-    """The launch came further than before."""
-
-    progress: Progress
-    engine: Engine | None
-    command: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class FailureSeen:
-    """A failure, told by the line that proves it; `aftershock`: it came right after another one."""
-
-    diagnosis: Diagnosis
-    line: Line
-    aftershock: bool
-
-
-Finding = LaunchSeen | ProgressSeen | FailureSeen
 
 
 @dataclass

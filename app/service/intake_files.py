@@ -6,74 +6,34 @@ import asyncio
 import contextlib
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
 from app.core.errors import StoreError
-from app.core.model import Progress
-from app.core.vocabulary import Engine, Mode, Phase, ServerState
-from app.diagnosis.live import Context, FailureSeen, Finding, LaunchSeen, LiveLog
+from app.core.vocabulary import Phase
+from app.diagnosis.findings import Context, Finding
+from app.diagnosis.live import LiveLog
 from app.diagnosis.pipeline import Pipeline
-from app.service.config import ServerConfig
-from app.store.positions import Began, Failed, Position, Reached, Seen
+from app.service.followed import FollowedFile, TakenIn, Watched, age, lines_before, seen_of
+from app.store.positions import Position, Reached
 from app.store.store import Store
-from app.store.texts import reached
 from app.supervise.follow import FileFollower, Place, is_rotated_name
 from app.supervise.watching import expand, watch
 
 # A file that was last written longer ago than this when it is first seen is history: it is read from its end.
 HISTORY = 600.0
 _SAFETY_NET = 1.0  # seconds between looks at every file, whatever inotify says
+_LOOK_UP = 5.0  # seconds between looks for files that globs gained without inotify telling
+_LOOK_UP_AGAIN = 0.25  # seconds between them at least: a stranger's file in the folder may change all the time
+_AT_ONCE = 0.004  # seconds of reading before the news is looked at again: a failure elsewhere comes first
 _QUIET = 1.0  # a half line or traceback that waits longer is looked at as it is
 _LAZY = 1.0  # a position that led to nothing is written this much later at most
-_SHOWN = 300
-_COUNTED = 256 << 20
-
-
-@dataclass(frozen=True, slots=True)
-class Watched:
-    """A server that others start, and the globs of its logs."""
-
-    name: str
-    patterns: tuple[str, ...]
-    engine: Engine | None = None
-    mode: Mode | None = None
-    settle: float = 60.0
-
-
-@dataclass(frozen=True, slots=True)
-class TakenIn:
-    """What one transaction stored."""
-
-    server: str
-    path: Path
-    incidents: tuple[int, ...]
-    launch_id: int | None
 
 
 T = TypeVar("T")
 Tell = Callable[[TakenIn], None]
-
-
-@dataclass
-class _File:
-    """One followed log of one server."""
-
-    server: Watched
-    follower: FileFollower
-    log: LiveLog
-    launch_id: int | None = None
-    last_data: float = 0.0
-    unwritten: float | None = None  # since when the position is ahead of the stored one
-    ready_since: float | None = None
-    waiting: list[Seen] = field(default_factory=list)  # not stored, because the store could not be written
-
-    @property
-    def path(self) -> Path:
-        return self.follower.path
 
 
 class FileIntake:
@@ -100,14 +60,15 @@ class FileIntake:
         self.tell = tell or (lambda _: None)
         self.trouble = trouble or (lambda _: None)
         self._servers = {server.name: server for server in servers}
-        self._files: dict[tuple[str, Path], _File] = {}
-        self._turns: deque[_File] = deque()
+        self._files: dict[tuple[str, Path], FollowedFile] = {}
+        self._turns: deque[FollowedFile] = deque()
+        self._news: deque[set[Path]] = deque()
         self._wake = asyncio.Event()
         self._lookup = True
         self._changed_servers = asyncio.Event()
         self.following = following or (lambda: None)
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="intake")
-        self._next_rounds = 0.0
+        self._next_rounds = self._next_net = self._next_look_up = self._last_look_up = 0.0
 
     @property
     def files(self) -> dict[str, tuple[Path, ...]]:
@@ -152,6 +113,8 @@ class FileIntake:
         watcher = asyncio.create_task(watch(patterns, self._on_change, self._changed_servers))
         try:
             while not (stop.is_set() or self._changed_servers.is_set()):
+                if watcher.done():
+                    watcher.result()  # it ended by a fault: tell that, and begin again
                 more = await self._inside(self._turn)
                 if not more:
                     with contextlib.suppress(TimeoutError):
@@ -167,13 +130,7 @@ class FileIntake:
         return await asyncio.get_running_loop().run_in_executor(self._worker, call)
 
     async def _on_change(self, paths: set[Path]) -> None:
-        by_path = {path: file for (_, path), file in list(self._files.items())}
-        for path in paths:
-            file = by_path.get(path)
-            if file is None:
-                self._lookup = True
-            elif file not in self._turns:
-                self._turns.appendleft(file)  # before those that always have more
+        self._news.append(paths)  # the worker alone touches the files and their turns
         self._wake.set()
 
     # -- in the worker thread
@@ -193,8 +150,11 @@ class FileIntake:
     def _look_up(self) -> None:
         """Files that the globs gained, and files that are gone for good."""
         self._lookup = False
+        self._last_look_up = time.monotonic()
+        self._next_look_up = self._last_look_up + _LOOK_UP
+        kept = self.store.all_positions()
         for server in self._servers.values():
-            known = {position.path: position for position in self.store.positions(server.name)}
+            known = {position.path: position for position in kept.get(server.name, ())}
             found = expand(server.patterns, self.roots)
             names = set(found) | set(known)
             for path in found:
@@ -206,11 +166,11 @@ class FileIntake:
 
     def _open(self, server: Watched, path: Path, position: Position | None) -> None:
         if position is None:
-            old = _age(path) > HISTORY
+            old = age(path) > HISTORY
             follower = FileFollower(path, at_end=old)
             start = follower.place.offset
-            context = Context(engine=server.engine, mid=start > 0, lines=_lines_before(path, start))
-            file = _File(server, follower, LiveLog(self.pipeline, context, start))
+            context = Context(engine=server.engine, mid=start > 0, lines=lines_before(path, start))
+            file = FollowedFile(server, follower, LiveLog(self.pipeline, context, start))
         else:
             file = self._resume(server, path, position)
         file.last_data = time.monotonic()
@@ -219,7 +179,7 @@ class FileIntake:
         if position is None:
             self._commit(file, [])  # from now on nothing that is written is missed, whenever we end
 
-    def _resume(self, server: Watched, path: Path, position: Position) -> _File:
+    def _resume(self, server: Watched, path: Path, position: Position) -> FollowedFile:
         """The state as it was when the position was written: by reading the open context again, silently."""
         known = frozenset((int(inode), str(head)) for inode, head in position.context.get("known", ()))
         place = Place(
@@ -233,7 +193,7 @@ class FileIntake:
                 log.feed(data)
         else:
             log.turn_over()
-        return _File(server, follower, log, position.launch_id)
+        return FollowedFile(server, follower, log, position.launch_id)
 
     def _forget(self, key: tuple[str, Path]) -> None:
         file = self._files.pop(key)
@@ -242,22 +202,32 @@ class FileIntake:
             self._turns.remove(file)
 
     def _turn(self) -> bool:
-        """One file's turn; whether there may be more to do at once."""
+        """Some files' turns; whether there may be more to do at once."""
         now = time.monotonic()
-        if self._lookup:
+        self._hear()
+        if now >= self._next_look_up or (self._lookup and now >= self._last_look_up + _LOOK_UP_AGAIN):
             self._look_up()
         if now >= self._next_rounds:
             self._next_rounds = now + _SAFETY_NET / 4
             self._rounds(now)
-        try:
+        while self._turns and time.monotonic() < now + _AT_ONCE:
             file = self._turns.popleft()
-        except IndexError:
-            return False
-        if self._read(file):
-            self._turns.append(file)
+            if self._read(file):
+                self._turns.append(file)
         return bool(self._turns)
 
-    def _read(self, file: _File) -> bool:
+    def _hear(self) -> None:
+        """Files that changed come before those that always have more."""
+        while self._news:
+            changed = self._news.popleft()
+            known = {file.path for file in self._files.values()}
+            self._lookup = self._lookup or not changed <= known
+            waiting = set(map(id, self._turns))
+            for file in self._files.values():
+                if file.path in changed and id(file) not in waiting:
+                    self._turns.appendleft(file)
+
+    def _read(self, file: FollowedFile) -> bool:
         try:
             piece = file.follower.read()
         except OSError as error:
@@ -275,8 +245,8 @@ class FileIntake:
 
     def _rounds(self, now: float) -> None:
         """What is due without any change: the safety net, half lines, positions, proofs of being ready."""
-        if int(now / _SAFETY_NET) != int((now - _SAFETY_NET / 4) / _SAFETY_NET):
-            self._lookup = True
+        if now >= self._next_net:
+            self._next_net = now + _SAFETY_NET
             waiting = set(map(id, self._turns))
             self._turns.extend(file for file in self._files.values() if id(file) not in waiting)
         for key, file in list(self._files.items()):
@@ -290,7 +260,7 @@ class FileIntake:
                 self.store.drop_position(file.server.name, self._position(file))
                 self._forget(key)
 
-    def _settle(self, file: _File) -> None:
+    def _settle(self, file: FollowedFile) -> None:
         seconds, file.ready_since = file.server.settle, None
         if file.launch_id is None:
             return
@@ -299,9 +269,9 @@ class FileIntake:
         if incident is not None:
             self.tell(TakenIn(file.server.name, file.path, (incident,), file.launch_id))
 
-    def _commit(self, file: _File, found: list[Finding], *, lazily: bool = False) -> None:
+    def _commit(self, file: FollowedFile, found: list[Finding], *, lazily: bool = False) -> None:
         """What was found and how far was read, in one transaction; both stay in memory while it can't be written."""
-        file.waiting += [_seen(one, file.path) for one in found]
+        file.waiting += [seen_of(one, file.path) for one in found]
         if lazily and not file.waiting:
             file.unwritten = file.unwritten or time.monotonic()
             return
@@ -316,14 +286,14 @@ class FileIntake:
         if stored:
             self.tell(TakenIn(file.server.name, file.path, incidents, launch_id))
 
-    def _note_ready(self, file: _File) -> None:
+    def _note_ready(self, file: FollowedFile) -> None:
         for one in file.waiting:
             if isinstance(one, Reached):
                 file.ready_since = time.monotonic() if one.progress.phase is Phase.READY else None
             else:
                 file.ready_since = None
 
-    def _position(self, file: _File) -> Position:
+    def _position(self, file: FollowedFile) -> Position:
         place, log = file.follower.place, file.log
         context = log.context.to_json() | {"known": sorted(place.known)}
         return Position(
@@ -343,54 +313,3 @@ class FileIntake:
             if file.unwritten is not None or file.waiting:
                 self._commit(file, [])
             self._forget(key)
-
-
-def _seen(found: Finding, path: Path) -> Seen:
-    """A finding in the store's words."""
-    if isinstance(found, LaunchSeen):
-        return Began()
-    if isinstance(found, FailureSeen):
-        line = found.line
-        title = found.diagnosis.causes[0].title
-        text = line.text if len(line.text) <= _SHOWN else f"{line.text[:_SHOWN]}…"
-        return Failed(found.diagnosis, f"{title} ({path.name}, line {line.number}: {text})", found.aftershock)
-    progress = found.progress
-    return Reached(_state(progress), _evidence(progress, path), progress, found.engine, found.command)
-
-
-def _state(progress: Progress) -> ServerState:
-    return ServerState(progress.phase.value)
-
-
-def _evidence(progress: Progress, path: Path) -> str:
-    said = f": {progress.text[:_SHOWN]}" if progress.text else ""
-    return f"{reached(progress.phase, progress.percent)} by {path.name}{said}"
-
-
-def _age(path: Path) -> float:
-    try:
-        return time.time() - path.stat().st_mtime
-    except OSError:
-        return 0.0
-
-
-def _lines_before(path: Path, offset: int) -> int:
-    """How many lines lie before an offset; 0 where counting would take too long."""
-    if not 0 < offset <= _COUNTED:
-        return 0
-    lines = 0
-    try:
-        with path.open("rb") as file:
-            while offset > 0 and (data := file.read(min(1 << 20, offset))):
-                lines += data.count(b"\n")
-                offset -= len(data)
-    except OSError:
-        return 0
-    return lines
-
-
-def watched_servers(servers: Mapping[str, ServerConfig]) -> tuple[Watched, ...]:
-    """The watched servers of a configuration (`Config.watched`)."""
-    return tuple(
-        Watched(name, server.watch, server.engine, server.mode, server.settle) for name, server in servers.items()
-    )

@@ -25,8 +25,9 @@ from app.core.resources import rules_folder
 from app.service.alerting import Alerting
 from app.service.config import Config, Listen, ServerConfig
 from app.service.configfile import load_config
+from app.service.followed import watched_servers
 from app.service.following import Timings
-from app.service.intake_files import FileIntake, watched_servers
+from app.service.intake_files import FileIntake
 from app.service.metrics import Metrics
 from app.service.retention import kept_in_bounds
 from app.service.rulebook import Rulebook

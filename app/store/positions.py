@@ -89,26 +89,17 @@ class Positions(Database):
 
     def positions(self, server: str) -> tuple[Position, ...]:
         """All files of a server that were read, the one read last at the end."""
+        return self.all_positions().get(server, ())
+
+    def all_positions(self) -> Mapping[str, tuple[Position, ...]]:
+        """The same for all servers, by their names."""
+        found: dict[str, tuple[Position, ...]] = {}
         with self.read() as session:
-            rows = session.exec(
-                select(PositionRow)
-                .where(PositionRow.server == server)
-                .order_by(col(PositionRow.updated_at), col(PositionRow.id))
-            ).all()
-            return tuple(
-                Position(
-                    Path(row.path),
-                    row.device,
-                    row.inode,
-                    row.offset,
-                    row.anchor,
-                    row.head_length,
-                    row.head,
-                    row.launch_id,
-                    row.context,
-                )
-                for row in rows
-            )
+            for row in session.exec(
+                select(PositionRow).order_by(col(PositionRow.updated_at), col(PositionRow.id))
+            ).all():
+                found[row.server] = (*found.get(row.server, ()), _position(row))
+        return found
 
     def take_in(self, server: str, seen: Sequence[Seen], position: Position) -> tuple[int | None, tuple[int, ...]]:
         """One transaction: what was seen, and how far was read to see it.
@@ -147,6 +138,20 @@ class Positions(Database):
             server.last_good_command = launch.command or server.last_good_command
             session.add(server)
             return put_right(session, launch, held=text)
+
+
+def _position(row: PositionRow) -> Position:
+    return Position(
+        Path(row.path),
+        row.device,
+        row.inode,
+        row.offset,
+        row.anchor,
+        row.head_length,
+        row.head,
+        row.launch_id,
+        row.context,
+    )
 
 
 def _begin(session: Session, server: str, position: Position, seen: Seen, key: CommandKey) -> LaunchRow:

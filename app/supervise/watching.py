@@ -14,8 +14,8 @@ from pathlib import Path
 
 from watchfiles import awatch
 
-_STEP = 5  # ms; the library's own defaults wait up to 1.6 s while anything goes on in the folder
-_DEBOUNCE = 20
+_STEP = 1  # ms; the library's own defaults wait up to 1.6 s while anything goes on in the folder
+_DEBOUNCE = 5
 _MAGIC = frozenset("*?[")
 
 Changed = Callable[[set[Path]], Awaitable[None]]
@@ -26,7 +26,8 @@ def expand(patterns: Iterable[str], roots: Sequence[Path] = ()) -> list[Path]:
     allowed = [root.resolve() for root in roots]
     found: dict[Path, None] = {}
     for pattern in patterns:
-        for name in sorted(glob.glob(pattern, recursive=True, include_hidden=False)):  # noqa: PTH207 - absolute globs
+        plain = not _MAGIC & set(pattern)
+        for name in [pattern] if plain else sorted(glob.glob(pattern, recursive=True)):  # noqa: PTH207 - absolute globs
             path = Path(name)
             if path.is_file() and (not allowed or any(path.resolve().is_relative_to(root) for root in allowed)):
                 found[path] = None
