@@ -19,6 +19,7 @@ from app.diagnosis.pipeline import Pipeline
 from app.rules.load import load_rules
 from app.service.objects import cause_json
 from app.supervise.flaghelp import catalogue_for
+from app.supervise.hostfacts import host_facts, port_facts
 
 _EXAMPLE = """
 Says what would fail if this command was started, and how it has to be written.
@@ -42,10 +43,14 @@ def check(
     as_json: Annotated[bool, typer.Option("--json", help='Print {"ok", "findings"}.')] = False,
     state: Annotated[Path | None, typer.Option(help="State folder, where flag catalogues are kept.")] = None,
 ) -> None:
-    """Checks the launch command behind `--` by the rules and by the flags of the installed version."""
+    """Checks the launch command behind `--` by the rules, the flags of the installed version, and this machine."""
     command = needed_launch_command(ctx, "check", engine)
     cache = state_folder(state or ctx.obj) / "cache" / "flags"
-    pipeline = Pipeline(load_rules(), catalogue_for=lambda one: catalogue_for(one, may_run=True, cache=cache))
+    pipeline = Pipeline(
+        load_rules(),
+        catalogue_for=lambda one: catalogue_for(one, may_run=True, cache=cache),
+        facts_for=lambda one: host_facts(one) | port_facts(one),
+    )
     findings = pipeline.check(command, engine)
     if as_json:
         data = {"ok": not findings, "findings": [cause_json(cause, redact=False) for cause in findings]}

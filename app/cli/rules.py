@@ -162,7 +162,9 @@ class ExampleJudge:
         """The causes, best first; without a log those that `check` finds in the command."""
         self._flags = _flags_of(scene.engine, scene.version)
         if data is None:
-            return self._pipeline.check(scene.command, scene.engine) if scene.command is not None else ()
+            if scene.command is None:
+                return ()
+            return self._pipeline.check(scene.command, scene.engine, probes=scene.probes)
         session = self._pipeline.session(engine=scene.engine, command=scene.command)
         session.feed(data)
         session.close()

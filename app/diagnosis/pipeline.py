@@ -33,6 +33,7 @@ from app.rules.match import match
 from app.rules.scene import Match, Scene
 
 CatalogueSource = Callable[[Command], FlagCatalogue | None]
+FactSource = Callable[[Command], Mapping[str, object]]
 
 _NO_EXIT = Exit()
 
@@ -45,16 +46,19 @@ class Pipeline:
         ruleset: RuleSet,
         *,
         catalogue_for: CatalogueSource | None = None,
+        facts_for: FactSource | None = None,
         read_source: bool = True,
         cache: Path | None = None,
     ) -> None:
         """`catalogue_for` may run an engine's `--help`: give it only for commands that this machine's user launches.
+        `facts_for` tells pre-flight of the machine on which a command would start: probes by their names.
 
         `cache` is a folder where compiled patterns are kept: later processes start a second earlier.
         """
         self.cache = cache
         self.ruleset = ruleset
         self.catalogue_for = catalogue_for
+        self.facts_for = facts_for
         self.read_source = read_source
 
     @cached_property
@@ -113,7 +117,10 @@ class Pipeline:
         engine = engine or command.engine
         installed = self.catalogue_for(command) if self.catalogue_for is not None else None
         catalogue, exact = catalogue_of(engine, None, LogDigest(), installed)
-        return check(self.ruleset, Command.parse(command.words(), catalogue, engine), catalogue, exact, probes or {})
+        command = Command.parse(command.words(), catalogue, engine)
+        if probes is None and self.facts_for is not None:
+            probes = self.facts_for(command)
+        return check(self.ruleset, command, catalogue, exact, probes or {})
 
 
 class Session:

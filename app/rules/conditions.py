@@ -124,11 +124,12 @@ class Comparison(Part):
     ge: Text | None = None
     lt: Text | None = None
     le: Text | None = None
+    multiple_of: Text | None = None
 
     @property
     def tests(self) -> int:
         """How many comparisons are asked for."""
-        asked = (self.equals, self.matches, self.in_, self.gt, self.ge, self.lt, self.le)
+        asked = (self.equals, self.matches, self.in_, self.gt, self.ge, self.lt, self.le, self.multiple_of)
         return sum(one is not None for one in asked)
 
 
@@ -201,7 +202,7 @@ class ProbeTest(Comparison):
     @model_validator(mode="after")
     def _asks_something(self) -> Self:
         if not self.tests:
-            raise ValueError("asks nothing: give equals, matches, in, gt, ge, lt or le")
+            raise ValueError("asks nothing: give equals, matches, in, gt, ge, lt, le or multiple_of")
         return self
 
 

@@ -111,13 +111,23 @@ class Look:
         return -line.number if self.scene.digest.newest_first else line.number
 
     def value(self, name: str, state: State) -> str | None:
-        """A capture by its name: a named group, `argv.--flag`, `env.NAME`, or a fact of the scene."""
+        """A capture by its name: a named group, `argv.--flag`, `env.NAME`, `probe.name`, or a fact of the scene."""
         if name in state.captures:
             return state.captures[name]
         kind, _, rest = name.partition(".")
-        if rest:
-            return self.argument(rest) if kind == "argv" else self.variable(rest)
+        match kind if rest else None:
+            case "argv":
+                return self.argument(rest)
+            case "env":
+                return self.variable(rest)
+            case "probe":
+                return self._probed(rest)
         return self._fact(name)
+
+    def _probed(self, name: str) -> str | None:
+        found = self.scene.probes.get(name)
+        several = found if isinstance(found, list | tuple | set | frozenset) else [found]
+        return ", ".join(str(one) for one in several) if found is not None else None
 
     def _fact(self, name: str) -> str | None:
         command = self.scene.command
@@ -180,7 +190,7 @@ class Look:
             distance = (number - bound) * direction
             if distance < 0 or (distance == 0 and not inclusive):
                 return False
-        return True
+        return test.multiple_of is None or _is_multiple(value, self.text(test.multiple_of, state))
 
 
 class Values(Mapping[str, str]):
@@ -212,6 +222,11 @@ def _number(text: str | None) -> float | None:
         return None if text is None else float(text)
     except ValueError:
         return None
+
+
+def _is_multiple(value: str, of: str | None) -> bool:
+    number, divisor = _number(value), _number(of)
+    return number is not None and bool(divisor) and number % divisor == 0
 
 
 def _same(left: str, right: str) -> bool:
