@@ -7,6 +7,7 @@ from itertools import pairwise
 
 from app.core.model import Cause, Event, Exit, Line, LogDigest, Raised, Symptom
 from app.core.vocabulary import Action, Category, Confidence, Engine, Phase, Safety
+from app.diagnosis.endings import signal_named
 from app.diagnosis.ranking import depth
 from app.diagnosis.recognise import Places, Seen, interrupted
 
@@ -45,12 +46,17 @@ def last_resort(
         event = None
     if event is not None and killed and not symptoms and not _fatal(event, digest, seen, place):
         event = None
+    echoes = {symptom.line.number for symptom in symptoms if symptom.line is not None}
+    if event is None or _key_line(event).number in echoes or event.kind == "native":
+        said = _said_signal(event, symptoms)
+        if said is not None:
+            return _killed(said[0], seen, said[1]), event
     if event is not None:
         return _unknown(_root_line(event), event, exit), event
     if symptoms:
         return _unknown(symptoms[0].line, None, exit), None
-    if killed:
-        return _killed(exit, seen), None
+    if killed and exit.signal is not None:
+        return _killed(exit.signal, seen), None
     errors = [event for event in digest.events if event.kind == "error" and event.first.number not in harmless]
     if exit.code not in (None, 0) or (not exit.known and errors and _ends_with(errors[-1], digest, seen, place)):
         error = errors[0] if errors else None
@@ -61,7 +67,7 @@ def last_resort(
 def unasked_end(exit: Exit, seen: Seen) -> Cause | None:
     """The end of a server that should have gone on: only supervision knows that nobody asked for it."""
     if exit.signal is not None:
-        return _killed(exit, seen)
+        return _killed(exit.signal, seen)
     if exit.code is None:
         return None
     return Cause(
@@ -76,7 +82,17 @@ def unasked_end(exit: Exit, seen: Seen) -> Cause | None:
     )
 
 
-def _killed(exit: Exit, seen: Seen) -> Cause:
+def _said_signal(event: Event | None, symptoms: Sequence[Symptom]) -> tuple[str, Line] | None:
+    """The signal that ended a process, and the line that says so: the event's own, else that of the first echo.
+
+    After another echo it is only the end of the cascade: whoever lost a sister kills the rest.
+    """
+    line = event.first if event is not None and event.kind == "native" else symptoms[0].line if symptoms else None
+    name = signal_named(line) if line is not None else None
+    return (name, line) if name is not None and line is not None else None
+
+
+def _killed(signal: str, seen: Seen, line: Line | None = None) -> Cause:
     who = "the kernel's out-of-memory killer, a container's memory limit or a person"
     why = {
         "SIGKILL": f"Something outside did it: {who}. `dmesg` and the container's events tell which.",
@@ -86,13 +102,15 @@ def _killed(exit: Exit, seen: Seen) -> Cause:
         "SIGILL": "It ran an instruction that this processor does not have: a build for another machine.",
         "SIGTERM": "Something outside asked it to end.",
         "SIGINT": "Something outside interrupted it.",
-    }.get(exit.signal or "", "The log does not say why.")
+    }.get(signal, "The log does not say why.")
     return Cause(
         rule="any/killed-by-signal",
         category=Category.KILLED_BY_SIGNAL,
-        title=f"The server was killed by {exit.signal} {_when(seen)}",
-        explanation=f"The process was killed by {exit.signal} {_when(seen)}, and its log shows no failure. {why}",
+        title=f"The server was killed by {signal} {_when(seen)}",
+        explanation=f"The process was killed by {signal} {_when(seen)}, and its log shows no failure. {why}",
         confidence=Confidence.MEDIUM,
+        line=line,
+        rank=line.rank if line is not None else None,
         action=Action.RESTART,
         safety=Safety.SAFE,
         trusted=True,

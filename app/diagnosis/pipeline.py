@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-from app.core.arguments import ARGUMENT_ERROR_PATTERNS, read_argparse_error
+from app.core.arguments import ARGUMENT_ERROR_PATTERNS, ARGUMENT_TIP_PATTERN, read_argparse_error
 from app.core.catalogue import FlagCatalogue
 from app.core.command import Command
 from app.core.errors import RuleError
@@ -36,6 +36,7 @@ CatalogueSource = Callable[[Command], FlagCatalogue | None]
 FactSource = Callable[[Command], Mapping[str, object]]
 
 _NO_EXIT = Exit()
+_TIPS_WITHIN = 4  # lines below the error
 
 
 class Pipeline:
@@ -66,7 +67,9 @@ class Pipeline:
         """All that one pass over a log looks for."""
         known = self.ruleset.patterns()
         return PatternSet(
-            (*known.patterns, *rebuild.PATTERNS, *ARGUMENT_ERROR_PATTERNS), known.boundaries, cache=self.cache
+            (*known.patterns, *rebuild.PATTERNS, *ARGUMENT_ERROR_PATTERNS, ARGUMENT_TIP_PATTERN),
+            known.boundaries,
+            cache=self.cache,
         )
 
     @cached_property
@@ -257,9 +260,15 @@ class _Case:
             lines |= {line.number: line for line in self._kept(pattern)}
         for number, line in sorted(lines.items()):
             event = usages.get(number)
-            problems = read_argparse_error(line.body, event.text if event is not None else None, self.command)
+            around = event.text if event is not None else self._tips_below(number)
+            problems = read_argparse_error(line.body, around, self.command)
             for cause in causes_of(problems, self.bench, engine=self.engine, version=self.version, line=line):
                 yield Candidate(cause, event)
+
+    def _tips_below(self, number: int) -> str:
+        """What clap prints below its error line: a like name, or the choices."""
+        tips = (line.body for line in self._kept(ARGUMENT_TIP_PATTERN) if 0 < line.number - number <= _TIPS_WITHIN)
+        return "\n".join(tips)
 
     def _by_assertions(self) -> Iterator[Candidate]:
         for event in self.digest.events:

@@ -208,7 +208,7 @@ def _value(
         return True
     if isinstance(value, Floor):
         number = _number(_exactly(value.floor, captures))
-        return str(int(number // value.to) * value.to)
+        return str(int(number // value.to) * value.to + value.plus)
     if isinstance(value, Closest):
         return _closest_choice(_exactly(value.closest, captures), flag, bench)
     return _exactly(value, captures)

@@ -22,10 +22,11 @@ class Closest(Part):
 
 
 class Floor(Part):
-    """A number rounded down to a multiple: `{floor: "{tokens}", to: 1024}`."""
+    """A number rounded down to a multiple, and then so much more: `{floor: "{tokens}", to: 1024, plus: 256}`."""
 
     floor: str
     to: int = Field(default=1, ge=1)
+    plus: int = Field(default=0, ge=0)
 
 
 class Adjust(Part):
