@@ -19,7 +19,9 @@ _BEFORE_AN_ECHO = 12  # lines in which a program says why, before it says that i
 _CAUSES_WITHIN = 8
 _AT_THE_END = 5  # a serving one logs on: what did not end the log did not end the server
 
-_ABORTED = re.compile(r"(?:Aborted|SIGABRT)\b")  # a program's own end after a failed check, which it told before
+# A program's own end after a failed check: either it says what, or it told before.
+_WHAT = re.compile(r"\s*what\(\): +\S")
+_BARE_ABORT = re.compile(r"(?:Aborted|SIGABRT|terminate called)\b")
 _TELLING_ECHOES = ("any/signal-reported", "ollama/load-failed")  # who reports the end repeats the reason
 
 # Exceptions that code raises to itself before it raises what it means.
@@ -58,9 +60,11 @@ def last_resort(
         said = _said_signal(event, symptoms)
         if said is not None:
             return _killed(said[0], seen, said[1]), event
-    if event is not None and _ABORTED.match(event.first.body):
-        before = _complaint(digest, seen, harmless, event.first)
-        return _unknown(before or event.first, event, exit), event
+    if event is not None and event.kind == "native":
+        what = next((line for line in event.lines if _WHAT.match(line.body)), None)
+        plain = what is None and _BARE_ABORT.match(event.first.body) is not None
+        before = _complaint(digest, seen, harmless, event.first) if plain else None
+        return _unknown(what or before or event.first, event, exit), event
     if event is not None:
         return _unknown(_root_line(event), event, exit, telling=_key_line(event).number not in echoes), event
     if symptoms:

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import cache
 
 from app.core.model import Line
 from app.core.vocabulary import Category
 from app.diagnosis.mechanism_words import WORDS
 
-_KINDS = tuple((category, re.compile("|".join(words), re.IGNORECASE)) for category, words in WORDS)
 _LONGEST = 600
 _COMPLAINT = re.compile(
     r"""\b(?:fail(?:ed|ure|s)?|cannot|can't|could\snot|couldn't|unable\sto|denied|not\sfound|no\s(?:such|space)|invalid|refused
     |unsupported|not\s(?:supported|enough|available|compatible)|mismatch|corrupt(?:ed)?|missing|exceed(?:s|ed)?|error
-    |fatal|must\sbe|is\srequired|requires|insufficient|out\sof\smemory|abort(?:ed|ing)?|terminated)\b""",
+    |fatal|fault|hang|must\sbe|is\srequired|requires|insufficient|out\sof\smemory|abort(?:ed|ing)?|terminated)\b""",
     re.VERBOSE | re.IGNORECASE,
 )
 _QUIET = ("INFO", "DEBUG", "TRACE", "NOTICE", "SUCCESS")
@@ -27,7 +27,13 @@ _QUIET = ("INFO", "DEBUG", "TRACE", "NOTICE", "SUCCESS")
 def kind_of(text: str) -> Category | None:
     """The kind of failure that the words tell; None where they tell none."""
     shown = text[:_LONGEST]
-    return next((category for category, words in _KINDS if words.search(shown)), None)
+    return next((category for category, words in _kinds() if words.search(shown)), None)
+
+
+@cache
+def _kinds() -> tuple[tuple[Category, re.Pattern[str]], ...]:
+    """Compiled when first asked for: most logs never need them."""
+    return tuple((category, re.compile("|".join(words), re.IGNORECASE)) for category, words in WORDS)
 
 
 def complaint(lines: Iterable[Line], harmless: Iterable[int] = ()) -> Line | None:

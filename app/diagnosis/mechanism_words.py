@@ -45,6 +45,7 @@ WORDS: tuple[tuple[Category, tuple[str, ...]], ...] = (
             r"(?:cuda|hip|gpu|vram|rocm|metal|vulkan|device|cublas|cudamalloc)\w*\b.{0,160}out ?of ?memory",
             r"out ?of ?(?:device )?memory.{0,80}\b(?:cuda|gpu|vram|device)",
             r"outofdevicememory",
+            r"\bno (?:free )?gpu memory",
             r"insufficient (?:gpu )?memory.{0,40}iogpu",
             r"(?:insufficient|not enough|no more) (?:gpu|vram|video|device) memory",
             r"cudaerrormemoryallocation",
@@ -99,6 +100,7 @@ WORDS: tuple[tuple[Category, tuple[str, ...]], ...] = (
             r"unsupported (?:gpu|device|architecture 'sm)",
             r"gpu .{0,40}(?:too old|not supported|unsupported)",
             r"hsa_status_error_invalid_isa",
+            r"\bgfx\d{3,4}\b",
             r"(?:requires?|needs?|only supports?) (?:an? )?(?:ampere|hopper|blackwell|ada|turing|volta)",
         ),
     ),
@@ -185,6 +187,7 @@ WORDS: tuple[tuple[Category, tuple[str, ...]], ...] = (
             r"address already in use",
             r"port .{0,30}(?:already|in use|allocated|occupied)",
             r"addrinuse",
+            r"is already (?:running|listening|bound) (?:at|on)\b",
             r"\[errno (?:98|48)\]",
             r"\(os error (?:98|48)\)",
             r"only one usage of each socket",
@@ -270,6 +273,7 @@ WORDS: tuple[tuple[Category, tuple[str, ...]], ...] = (
             r"unable to find .{0,40}(?:library|executable|compiler)",
             r"failed to find .{0,40}(?:compiler|nvcc|ptxas)",
             r"dll load failed",
+            r"\[winerror 126\]",
         ),
     ),
     (
@@ -385,6 +389,7 @@ WORDS: tuple[tuple[Category, tuple[str, ...]], ...] = (
             r"(?:invalid|malformed|failed to (?:parse|read|load)|error (?:parsing|reading|loading)|expecting)"
             r" .{0,60}(?:config|json|yaml|toml|pbtxt)",
             r"jsondecodeerror",
+            r"validation errors? for \w*(?:config|settings|args|options|parameters)\b",
             r"yaml\.\w+error",
             r"scannererror",
         ),
@@ -462,6 +467,8 @@ WORDS: tuple[tuple[Category, tuple[str, ...]], ...] = (
         Category.HANG,
         (
             r"watchdog",
+            r"\bhang(?:s|ing)?\b",
+            r"\bhung\b",
             r"not responding",
             r"made no progress",
             r"timed out",

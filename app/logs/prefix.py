@@ -70,7 +70,10 @@ _HEADERS = _by_first(
         # Python logging in its usual forms
         ("d", rf"(?P<time>{_ISO})\s(?P<level>{_LEVELS})\s(?P<place>[\w.-]+:\d+) -- "),  # Ray
         ("d", rf"(?P<time>{_ISO}) - (?P<place>[\w.-]+) - (?P<level>{_LEVELS}) - (?:[\w./-]+:\d+ - )?"),
-        ("a", rf"(?P<level>{_LEVELS}) (?P<time>{_ISO}) [\w-]+ \d+ (?P<place>[\w.]+:\d+) - "),  # Ray Serve
+        (
+            "a",
+            rf"(?P<level>{_LEVELS}) (?P<time>{_ISO}) [\w-]+ \w+(?: [\w-]+)? (?:(?P<place>[\w.]+:\d+) - |-- )",
+        ),  # Ray Serve
         ("d", rf"(?P<time>{_ISO}) (?P<place>[\w.]+) (?:\d+ )?(?P<level>{_LEVELS}) +"),
         ("d", rf"(?P<time>{_ISO}) \[?(?P<level>{_LEVELS})\]? +(?:(?P<place>[\w.:/-]+?): )?"),
         ("a", rf"(?P<level>{_LEVELS}):(?P<place>[A-Za-z_][\w.]*):(?=\S)"),
