@@ -11,9 +11,10 @@ import typer
 
 from app.cli.launchline import TakesLaunchCommand, needed_launch_command
 from app.cli.render import print_cause
+from app.cli.styled import Styled, output
 from app.core.command import Command
 from app.core.model import Cause
-from app.core.resources import state_folder
+from app.core.resources import scan_cache, state_folder
 from app.core.vocabulary import Engine
 from app.diagnosis.pipeline import Pipeline
 from app.rules.load import load_rules
@@ -47,7 +48,7 @@ def check(
     command = needed_launch_command(ctx, "check", engine)
     cache = state_folder(state or ctx.obj) / "cache" / "flags"
     pipeline = Pipeline(
-        load_rules(),
+        load_rules(cache=scan_cache(state or ctx.obj)),
         catalogue_for=lambda one: catalogue_for(one, may_run=True, cache=cache),
         facts_for=lambda one: host_facts(one) | port_facts(one),
     )
@@ -61,10 +62,8 @@ def check(
 
 
 def _show(command: Command, findings: list[Cause]) -> None:
-    from rich.console import Console
-
-    console = Console(highlight=False)
+    console = output()
     if not findings:
-        console.print("Nothing found that would fail.", markup=False, soft_wrap=True)
+        console.print(Styled("Nothing found that would fail."), soft_wrap=True)
     for cause in findings:
         print_cause(console, cause, launched=command.words(), redact=False)

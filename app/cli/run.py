@@ -93,7 +93,7 @@ def run(
 
 
 def _run(options: RunOptions, timings: Timings, state: Path, terminal: ConsoleTerminal) -> RunResult:
-    rules = load_rules()
+    rules = load_rules(cache=scan_cache(state))
     cache = state / "cache" / "flags"
     with Store.open(state) as store:
         runner = Runner(

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import regex
 
 from app.core.model import Event, Hit, Line
-from app.rules.conditions import Comparison
 from app.rules.scene import Scene
 from app.rules.template import expand_exactly
+
+if TYPE_CHECKING:
+    from app.rules.conditions import Comparison
 
 SEARCH_SECONDS = 0.25  # of processor time for one pattern on one text
 MOST_STEPS = 20_000  # candidates that one rule may try in one scene
@@ -226,7 +228,7 @@ def _number(text: str | None) -> float | None:
 
 def _is_multiple(value: str, of: str | None) -> bool:
     number, divisor = _number(value), _number(of)
-    return number is not None and bool(divisor) and number % divisor == 0
+    return number is not None and divisor is not None and divisor != 0 and number % divisor == 0
 
 
 def _same(left: str, right: str) -> bool:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from app.cli.main import build_app
+from app.cli.commands import build_app
 
 
 @pytest.fixture
