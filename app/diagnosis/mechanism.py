@@ -7,7 +7,7 @@ The first kind whose words fit is taken. It is no more than a kind: no fix follo
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from functools import cache
 
 from app.core.model import Line
@@ -21,6 +21,7 @@ _COMPLAINT = re.compile(
     |fatal|fault|hang|must\sbe|is\srequired|requires|insufficient|out\sof\smemory|abort(?:ed|ing)?|terminated)\b""",
     re.VERBOSE | re.IGNORECASE,
 )
+_SEVERE = ("ERROR", "CRITICAL", "FATAL")
 _QUIET = ("INFO", "DEBUG", "TRACE", "NOTICE", "SUCCESS")
 
 
@@ -36,15 +37,34 @@ def _kinds() -> tuple[tuple[Category, re.Pattern[str]], ...]:
     return tuple((category, re.compile("|".join(words), re.IGNORECASE)) for category, words in WORDS)
 
 
-def complaint(lines: Iterable[Line], harmless: Iterable[int] = ()) -> Line | None:
-    """The last of the lines that complains; for a program that ends without any error in a form that is known."""
-    known = set(harmless)
-    found = [
-        line
-        for line in lines
-        if line.number not in known
-        and (line.level or "") not in _QUIET
-        and "'" not in line.body[:40].split(":")[0]
-        and _COMPLAINT.search(line.body[:_LONGEST])
-    ]
-    return found[-1] if found else None
+def complaint(lines: Iterable[Line], harmless: Collection[int] = ()) -> Line | None:
+    """The first of the complaints that stand together at the end; for a program without any known form of error.
+
+    Programs say what failed and then, line by line, what failed because of it. Where the last complaint has the level of
+    an error, so has the first.
+    """
+    shown = [line for line in lines if line.body.strip() and line.number not in harmless]
+    while shown and not _complains(shown[-1]):
+        shown.pop()
+    if not shown:
+        return None
+    first = shown[-1]
+    for line in reversed(shown):
+        if _severe(line) and _severe(first):
+            first = line
+        elif not _severe(first) and _complains(line):
+            first = line
+        elif not _severe(first):
+            break
+    return first
+
+
+def _severe(line: Line) -> bool:
+    return (line.level or "") in _SEVERE
+
+
+def _complains(line: Line) -> bool:
+    level = line.level or ""
+    if level in _QUIET or level.startswith("WARN"):
+        return False
+    return _severe(line) or _COMPLAINT.search(line.body[:_LONGEST]) is not None

@@ -235,6 +235,15 @@ WORDS: tuple[tuple[Category, tuple[str, ...]], ...] = (
         ),
     ),
     (
+        Category.MISSING_DEPENDENCY,
+        (
+            r"(?:built|compiled) without\b",
+            r"not (?:supported|available|enabled) in this build",
+            r"not compiled with\b",
+            r"\brebuild with\b",
+        ),
+    ),
+    (
         Category.NETWORK_UNREACHABLE,
         (
             r"name or service not known",
@@ -303,6 +312,7 @@ WORDS: tuple[tuple[Category, tuple[str, ...]], ...] = (
             r"(?:image|video|audio|vision|multimodal|mm_|pixel|placeholder)\w* .{0,80}(?:not supported|mismatch"
             r"|failed|error|do(?:es)? not match|invalid|tokens)",
             r"mmproj",
+            r"\bclip model\b",
             r"image processor",
             r"processor_config",
             r"preprocessor_config",
@@ -358,6 +368,7 @@ WORDS: tuple[tuple[Category, tuple[str, ...]], ...] = (
             r"state_dict",
             r"(?:weight|tensor|param\w*) .{0,80}(?:does not exist|not found|missing|mismatch)",
             r"wrong number of tensors",
+            r"failed to (?:apply|load) lora",
         ),
     ),
     (
@@ -398,7 +409,7 @@ WORDS: tuple[tuple[Category, tuple[str, ...]], ...] = (
         Category.MODEL_NOT_FOUND,
         (
             r"failed to load gguf split",
-            r"(?:model|repo\w*|checkpoint|weights?|engine|adapter|lora|gguf|safetensors|artifact\w*"
+            r"(?:models?|repo\w*|checkpoint|weights?|engine|adapter|lora|gguf|safetensors|artifact\w*"
             r"|manifest)\b.{0,120}(?:not found|does not exist|no such file|doesn't exist|cannot (?:be )?(?:find"
             r"|found)|404|could not be)",
             r"(?:no such file or directory|failed to (?:open|stat)|not found|\b404\b).{0,120}(?:model|engine"

@@ -31,7 +31,13 @@ def _by_first(patterns: Iterable[tuple[str, str]]) -> dict[str, tuple[re.Pattern
 _WRAPPERS = _by_first(
     (
         ("d", rf"(?P<time>{_ISO}) (?P<fd>stdout|stderr) [FP](?: |$)"),  # kubectl CRI
-        ("d", rf"(?P<time>{_ISO}) (?P<host>[\w.-]+) (?P<unit>[\w@./-]+(?:\[\d+\])?): ?"),  # journald short-iso
+        # journald short-iso; behind a `Z` stands more often what docker -t wraps, such as `CUDA error: `
+        ("d", rf"(?P<time>{_ISO}) (?P<host>[\w.-]+) (?P<unit>[\w@./-]+\[\d+\]|kernel): ?"),
+        (
+            "d",
+            r"(?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?[+-]\d\d:?\d\d) (?P<host>[\w.-]+) "
+            r"(?P<unit>[A-Za-z][\w@./-]*): ?",
+        ),
         ("d", r"(?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d))(?: |$)"),  # docker logs -t
         ("a", rf"(?P<gcp>{_LEVELS}|DEFAULT) (?P<time>\d{{4}}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z)(?: |$)"),  # GCP
         (

@@ -43,12 +43,21 @@ def test_other_words_tell_nothing(said: str) -> None:
     assert kind_of(said) is None
 
 
-def test_the_last_complaint_is_the_nearest_to_the_end() -> None:
-    bodies = ("loading", "could not find the file", "failed to start the service", "bye")
-    lines = [Line(number, body, body) for number, body in enumerate(bodies, start=1)]
-    found = complaint(lines)
+def numbered(*bodies: str, level: str | None = None) -> list[Line]:
+    return [Line(number, body, body, level=level) for number, body in enumerate(bodies, start=1)]
+
+
+def test_of_complaints_that_stand_together_the_first_says_what_failed() -> None:
+    found = complaint(numbered("failed to guess", "loading", "could not find it", "failed to start", "bye"))
     assert found is not None
-    assert found.number == 3
+    assert found.body == "could not find it"
+
+
+def test_of_lines_of_level_error_the_first_says_what_failed() -> None:
+    lines = [*numbered("the widget broke", level="ERROR"), Line(2, "going on", "going on", level="INFO")]
+    found = complaint([*lines, Line(3, "failed to start", "failed to start", level="ERROR")])
+    assert found is not None
+    assert found.number == 1
 
 
 def test_information_and_noise_are_no_complaints() -> None:

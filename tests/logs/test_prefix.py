@@ -55,6 +55,11 @@ def test_the_body_begins_behind_all_prefixes(prefix: str) -> None:
     assert parse_line(7, prefix + BODY).line.body == BODY
 
 
+@pytest.mark.parametrize("body", ["CUDA error: out of memory", "docker error: no space", "Error: no luck"])
+def test_words_behind_a_dockers_time_are_no_host_and_unit(body: str) -> None:
+    assert parse_line(1, f"2026-01-12T10:00:00.123456789Z {body}").line.body == body
+
+
 @pytest.mark.parametrize(
     ("text", "rank"),
     [
