@@ -10,7 +10,7 @@ from pathlib import Path
 
 from app import __version__
 from app.core.keeping import is_private, keep
-from app.logs import filterform
+from app.logs import filterform, scanner
 
 _MOST_FILES = 8  # rule folders come and go; each set of patterns has a file
 _LARGEST = 256 * 1024 * 1024
@@ -26,8 +26,8 @@ class Prepared:
 
 def key_of(texts: Iterable[str], engine_version: str) -> str:
     """Names what a database was compiled from: the patterns, and the code that compiled them."""
-    made = Path(filterform.__file__).stat()
-    facts = [__version__, engine_version, made.st_mtime_ns, made.st_size, *texts]
+    made = [Path(str(module.__file__)).stat() for module in (filterform, scanner)]
+    facts = [__version__, engine_version, *((one.st_mtime_ns, one.st_size) for one in made), *texts]
     return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:32]
 
 

@@ -171,7 +171,7 @@ class CountLeaf(Part):
     """A line that comes often: at least `at_least` times, where given within a time."""
 
     line: Pattern
-    at_least: int = Field(ge=2)
+    at_least: int = Field(ge=2, le=1000)  # hits are counted so far
     within: Seconds | None = None
 
 

@@ -58,7 +58,8 @@ def test_rules_that_were_kept_have_all_that_was_checked_but_the_examples(folder:
     assert not came_from_checking(keep(folder, tmp_path / "cache"))
     assert kept.when.any is not None
     assert (kept.engines, kept.when.any[1].phase) == ({Engine.SGLANG: ">=0.4"}, (Phase.LOADING,))
-    assert (kept.fix[0].loses, kept.fix[0].templates()) == (("length",), {"{left}", "--context-length", "length"})
+    assert kept.fix[0].loses == ("length",)
+    assert kept.fix[0].templates() == {"{left}", "--context-length", "length"}
     assert (kept.preflight, kept.references, kept.examples) == (False, (), ())
 
 
