@@ -25,7 +25,7 @@ _SAID = re.compile(
     | \bSignal\s(?P<elastic>\d+)\s\(SIG[A-Z]+\)\sreceived
     | \b[Ee]xit(?:ed\swith)?\s[Cc]ode:?\s+(?:-(?P<negative>\d+)|(?P<shell>1[2-5]\d))\b
     | \bsignal:\s(?P<go>{_WORDS})\b
-    | \bwas\ssent\s(?P<name>SIG[A-Z]+)\b
+    | (?:\bwas\ssent|^\*\*\*)\s(?P<name>SIG[A-Z]+)\b
     | ^\S+:\s(?P<kernel>segfault)\sat\s
     | ^\S+:\sline\s\d+:\s+\d+\s+(?P<script>(?i:{_WORDS}))\b
     | ^(?P<bare>(?i:{_WORDS}))(?:\s+\(core\sdumped\))?(?:\s+\S*[/.]\S.*)?$

@@ -18,7 +18,7 @@ _LONGEST = 600
 _COMPLAINT = re.compile(
     r"""\b(?:fail(?:ed|ure|s)?|cannot|can't|could\snot|couldn't|unable\sto|denied|not\sfound|no\s(?:such|space)|invalid|refused
     |unsupported|not\s(?:supported|enough|available|compatible)|mismatch|corrupt(?:ed)?|missing|exceed(?:s|ed)?|error
-    |fatal|fault|hang|must\sbe|is\srequired|requires|insufficient|out\sof\smemory|abort(?:ed|ing)?|terminated)\b""",
+    |fatal|fault|hang|must\sbe|is\srequired|requires|insufficient|out\sof\smemory|abort(?:ed|ing)?|terminated|panicked)\b""",
     re.VERBOSE | re.IGNORECASE,
 )
 _SEVERE = ("ERROR", "CRITICAL", "FATAL")
@@ -40,8 +40,8 @@ def _kinds() -> tuple[tuple[Category, re.Pattern[str]], ...]:
 def complaint(lines: Iterable[Line], harmless: Collection[int] = ()) -> Line | None:
     """The first of the complaints that stand together at the end; for a program without any known form of error.
 
-    Programs say what failed and then, line by line, what failed because of it. Where the last complaint has the level of
-    an error, so has the first.
+    Programs say what failed and then, line by line, what failed because of it. Where the last complaint has the level
+    of an error, so has the first.
     """
     shown = [line for line in lines if line.body.strip() and line.number not in harmless]
     while shown and not _complains(shown[-1]):
@@ -50,9 +50,7 @@ def complaint(lines: Iterable[Line], harmless: Collection[int] = ()) -> Line | N
         return None
     first = shown[-1]
     for line in reversed(shown):
-        if _severe(line) and _severe(first):
-            first = line
-        elif not _severe(first) and _complains(line):
+        if _severe(line) if _severe(first) else _complains(line):
             first = line
         elif not _severe(first):
             break

@@ -33,6 +33,19 @@ WORDS: tuple[tuple[Category, tuple[str, ...]], ...] = (
         ),
     ),
     (
+        Category.DISAGGREGATION_FAILURE,
+        (
+            r"\bnixl",
+            r"\bmooncake\b",
+            r"(?:prefill|decode) (?:instance|server|worker).{0,60}(?:dead|lost|unreachable|failed|connect)",
+            r"connect to (?:the )?(?:prefill|decode)",
+        ),
+    ),
+    (
+        Category.MEMORY_LEAK,
+        (r"\bmemory leak",),
+    ),
+    (
         Category.GPU_BUSY,
         (
             r"devices? (?:\w+ )?(?:is|are)(?:/are)? busy or unavailable",
@@ -142,6 +155,8 @@ WORDS: tuple[tuple[Category, tuple[str, ...]], ...] = (
     (
         Category.NO_GPU_VISIBLE,
         (
+            r"\bcdi devices?\b",
+            r"nvidia-container-(?:cli|runtime)",
             r"no (?:cuda|nvidia|hip|rocm|gpu)\w*[- ](?:capable )?(?:gpus?|devices?|driver)",
             r"no (?:gpus?|devices?|accelerators?) (?:were |was |are |is )?(?:found|available|visible|detected)",
             r"invalid device ordinal",
@@ -208,6 +223,8 @@ WORDS: tuple[tuple[Category, tuple[str, ...]], ...] = (
     (
         Category.CORRUPT_CHECKPOINT,
         (
+            r"consistency check failed",
+            r"should be of size \d+",
             r"digest mismatch",
             r"checksum",
             r"hash mismatch",
@@ -246,6 +263,10 @@ WORDS: tuple[tuple[Category, tuple[str, ...]], ...] = (
     (
         Category.NETWORK_UNREACHABLE,
         (
+            r"connection broken",
+            r"incompleteread",
+            r"chunkedencoding",
+            r"remote end closed connection",
             r"name or service not known",
             r"could not resolve",
             r"name resolution",
@@ -298,6 +319,8 @@ WORDS: tuple[tuple[Category, tuple[str, ...]], ...] = (
     (
         Category.TOKENIZER_OR_CHAT_TEMPLATE,
         (
+            r"untagged enum \w*(?:model|tokenizer|processor|decoder|normalizer)\w*wrapper",
+            r"untagged enum \w+wrapper",
             r"tokeni[sz]er",
             r"chat[_ ]?template",
             r"vocab(?:ulary)? file",
@@ -374,6 +397,8 @@ WORDS: tuple[tuple[Category, tuple[str, ...]], ...] = (
     (
         Category.INCOMPATIBLE_ARGUMENTS,
         (
+            r"(?:does not|doesn't|do not|don't) support .{1,80} (?:with|when|together)",
+            r"(?:not|n't) (?:yet )?(?:supported|compatible|implemented) (?:with|for|when|in combination)",
             r"divisible by",
             r"not (?:compatible|allowed|supported) (?:together )?with",
             r"cannot be (?:used|combined|set|specified|enabled) (?:together|with|when|both|at the same time)",
@@ -420,6 +445,11 @@ WORDS: tuple[tuple[Category, tuple[str, ...]], ...] = (
     (
         Category.INVALID_ARGUMENT_VALUE,
         (
+            r"cannot be negative",
+            r"must be (?:>|<|greater|positive|non-?negative)",
+            r"unsupported value",
+            r"unexpected value",
+            r"(?:is|are) invalid\b",
             r"invalid (?:value|argument|choice|option|int\w*|float|literal)",
             r"unrecognized (?:value|option)",
             r"must be (?:one of|in|a |an |of type|between|positive|either)",
@@ -465,6 +495,7 @@ WORDS: tuple[tuple[Category, tuple[str, ...]], ...] = (
     (
         Category.KERNEL_COMPILE_FAILURE,
         (
+            r"error compiling\b",
             r"\bnvcc\b",
             r"\bninja\b",
             r"\bptxas\b",
@@ -477,6 +508,8 @@ WORDS: tuple[tuple[Category, tuple[str, ...]], ...] = (
     (
         Category.HANG,
         (
+            r"\bdeadlock",
+            r"\bstuck\b",
             r"watchdog",
             r"\bhang(?:s|ing)?\b",
             r"\bhung\b",

@@ -38,7 +38,12 @@ _WRAPPERS = _by_first(
             r"(?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?[+-]\d\d:?\d\d) (?P<host>[\w.-]+) "
             r"(?P<unit>[A-Za-z][\w@./-]*): ?",
         ),
-        ("d", r"(?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d))(?: |$)"),  # docker logs -t
+        # docker logs -t, unless the time is the first part of a header of Rust's tracing
+        (
+            "d",
+            r"(?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d))"
+            rf"(?: (?! ?(?:{_LEVELS}) +[a-z_]+(?:[:{{-]))|$)",
+        ),
         ("a", rf"(?P<gcp>{_LEVELS}|DEFAULT) (?P<time>\d{{4}}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z)(?: |$)"),  # GCP
         (
             "a",
@@ -71,6 +76,13 @@ _HEADERS = _by_first(
         ("d", r"(?P<clock>\d+\.\d\d\.\d{3}\.\d{3}) (?P<level>[DIWE]) "),  # llama.cpp
         # gunicorn
         ("[", rf"\[(?P<time>\d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d) [+-]\d{{4}}\] \[\d+\] \[(?P<level>{_LEVELS})\] ?"),
+        # Rust's tracing (TGI): time, level, spans with their values, module and source line
+        (
+            "d",
+            rf"(?P<time>{_ISO}) +(?P<level>{_LEVELS}) "
+            r"(?P<place>[a-z_][\w-]*(?:\{[^}]{0,400}\})?(?:::?[a-z_][\w-]*(?:\{[^}]{0,400}\})?)*): "
+            r"(?:(?:[a-z_]+(?:::[a-z_]+)*|[\w./-]+\.rs:\d+): )*(?=\S|$)",
+        ),
         # loguru
         ("d", rf"(?P<time>{_ISO}) +\| +(?P<level>{_LEVELS}) +\| +(?P<place>\S+) +(?:-|\|) ?"),
         # Python logging in its usual forms
