@@ -25,6 +25,7 @@ LINES = st.sampled_from(
         b"rare",
         b"ready",
         b"launch",
+        b"launch rare",
         b"",
         b"\xef\xbb\xbfDecode batch 4",
         b"Decode batch 1\rDecode batch 2",
@@ -57,12 +58,7 @@ def test_the_first_and_last_hits_are_those_of_looking_at_each_line(
     data = b"".join((line + b"\n") * times for line, times in runs)
     every = digest(data, ALL)
     few = digest(data, FEW, *sizes)
-    assert {name: hits.kept for name, hits in few.hits.items()} == {
-        name: hits.kept for name, hits in every.hits.items()
-    }
-    assert {name: hits.total for name, hits in few.hits.items()} == {
-        name: min(hits.total, 6) for name, hits in every.hits.items()
-    }
+    assert few.hits == {name: replace(hits, total=min(hits.total, 6)) for name, hits in every.hits.items()}
     assert replace(few, hits={}) == replace(every, hits={})
 
 
