@@ -134,6 +134,8 @@ WORDS: tuple[tuple[Category, tuple[str, ...]], ...] = (
     (
         Category.VERSION_MISMATCH,
         (
+            r"\bversion\b.{0,80}\bmismatch",
+            r"api mismatch",
             r"driver version is insufficient",
             r"driver .{0,60}too old",
             r"undefined symbol",
@@ -155,6 +157,9 @@ WORDS: tuple[tuple[Category, tuple[str, ...]], ...] = (
     (
         Category.NO_GPU_VISIBLE,
         (
+            r"number of (?:gpus|devices) .{0,40}(?:not enough|less than|smaller|insufficient)",
+            r"more gpus than",
+            r"only \d+ (?:gpus?|devices?)",
             r"\bcdi devices?\b",
             r"nvidia-container-(?:cli|runtime)",
             r"no (?:cuda|nvidia|hip|rocm|gpu)\w*[- ](?:capable )?(?:gpus?|devices?|driver)",
@@ -371,6 +376,9 @@ WORDS: tuple[tuple[Category, tuple[str, ...]], ...] = (
     (
         Category.UNSUPPORTED_ARCHITECTURE,
         (
+            r"unknown projector type",
+            r"rewrite for architectures",
+            r"(?:unrecognized|unimplemented) (?:model|arch\w*)",
             r"unsupported (?:model|arch\w*)",
             r"unknown (?:model )?(?:arch\w*|model type)",
             r"model (?:type|arch\w*|class)\b.{0,80}(?:not supported|unsupported|not recognized|unknown|not"
