@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run demo test lint types layers unit test-real lock clean
+.PHONY: help setup run demo test lint types layers unit test-real bench lock clean
 
 help: ## show what there is
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -39,6 +39,10 @@ unit: setup
 test-real: setup ## run on the real SGLang and vLLM (installs them outside the checkout on first use, about 10 minutes)
 	tests/real/install-all.sh
 	$(BIN)/pytest -m real tests/real --timeout 1200
+
+bench: setup ## measure the time to start and to read a log (docs/benchmarks.md)
+	$(BIN)/python bench/start.py
+	$(BIN)/python bench/reading.py
 
 lock: ## pin all dependencies anew in requirements.lock
 	$(BIN)/python -m pip install --quiet uv

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from app.logs.cursor import Cursor
 from app.logs.scanner import Scanner
 
-_ROOM = 4 * 1024 * 1024  # bytes that wait at most
+_ROOM = 8 * 1024 * 1024  # bytes that wait at most
 _MOST_BLOCKS = 2000
 _STEP = 8 * 1024  # bytes that are looked at together when a block is read from its end
 
