@@ -28,7 +28,9 @@ def register(app: typer.Typer) -> None:
 
 def diagnose(
     ctx: typer.Context,
-    logs: Annotated[list[str], typer.Argument(metavar="LOG|-...", help="Log files, or - for standard input.")],
+    logs: Annotated[
+        list[str], typer.Argument(metavar="LOG|-...", help="Log files, also gzipped, or - for standard input.")
+    ],
     engine: Annotated[
         Engine | None, typer.Option(help="The engine that wrote the log, where it can't be told.")
     ] = None,

@@ -17,10 +17,11 @@ from app.core.model import Diagnosis, Exit
 from app.core.resources import scan_cache
 from app.core.vocabulary import Category, Engine, Outcome
 from app.diagnosis.pipeline import Pipeline
+from app.logs.digest import open_log
 from app.rules.load import load_rules
 
 _LOOKED_AT = 4096
-_COMPRESSED = {b"\x1f\x8b": "gunzip -c", b"(\xb5\x2f\xfd": "zstd -dc", b"\xfd7zXZ": "xz -dc", b"BZh": "bzip2 -dc"}
+_COMPRESSED = {b"(\xb5\x2f\xfd": "zstd -dc", b"\xfd7zXZ": "xz -dc", b"BZh": "bzip2 -dc"}
 
 
 @dataclass(frozen=True)
@@ -107,15 +108,12 @@ def _must_be_text(log: str) -> None:
     if log == "-":
         return
     path = Path(log)
-    try:
-        if path.is_dir():
-            raise UsageError(f"{log} is a folder.", mend="Name a log file in it.")
-        with path.open("rb") as stream:
-            head = stream.read(_LOOKED_AT) if path.is_file() else b""
-    except OSError as error:
-        raise UsageError(
-            f"The log {log} can't be read: {error.strerror}.", mend="Name a readable file, or - for standard input."
-        ) from error
+    if path.is_dir():
+        raise UsageError(f"{log} is a folder.", mend="Name a log file in it.")
+    if path.exists() and not path.is_file():
+        return  # a pipe can be read once only
+    with open_log(path) as stream:
+        head = stream.read(_LOOKED_AT)
     for magic, tool in _COMPRESSED.items():
         if head.startswith(magic):
             raise UsageError(f"{log} is compressed.", mend=f"Unpack it: {tool} {log} | crashcart diagnose -")
