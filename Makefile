@@ -15,6 +15,7 @@ $(VENV)/.installed: requirements.lock pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@$(BIN)/python -m compileall -q app
 	@touch $@
 
 run: setup ## play the demo (three crashes, three corrected launches), then serve its incident until Ctrl-C
@@ -41,12 +42,14 @@ unit: setup
 storm: setup ## the long form of the storm test: rotations, and 50 times SIGKILL
 	$(BIN)/pytest -m slow tests/flow --timeout 600
 
-bench: setup ## measure: how soon a failure in a followed log is an incident
-	PYTHONPATH=. $(BIN)/python bench/watch_latency.py
-
 test-real: setup ## run on the real SGLang and vLLM (installs them outside the checkout on first use, about 10 minutes)
 	tests/real/install-all.sh
 	$(BIN)/pytest -m real tests/real --timeout 1200
+
+bench: setup ## measure starts, reading, and how soon a failure in a followed log is an incident (docs/benchmarks.md)
+	$(BIN)/python bench/start.py
+	$(BIN)/python bench/reading.py
+	PYTHONPATH=. $(BIN)/python bench/watch_latency.py
 
 lock: ## pin all dependencies anew: for those who build Crashcart, and for the image that runs it
 	$(BIN)/python -m pip install --quiet uv

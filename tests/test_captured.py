@@ -10,7 +10,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from app.cli.main import build_app
+from app.cli.commands import build_app
 
 CAPTURED = Path(__file__).resolve().parent.parent / "fixtures" / "captured"
 EXPECTATIONS = sorted(CAPTURED.glob("*/*.yaml"))

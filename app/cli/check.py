@@ -11,14 +11,16 @@ import typer
 
 from app.cli.launchline import TakesLaunchCommand, needed_launch_command
 from app.cli.render import print_cause
+from app.cli.styled import Styled, output
 from app.core.command import Command
 from app.core.model import Cause
-from app.core.resources import state_folder
+from app.core.resources import scan_cache, state_folder
 from app.core.vocabulary import Engine
 from app.diagnosis.pipeline import Pipeline
 from app.rules.load import load_rules
 from app.service.objects import cause_json
 from app.supervise.flaghelp import catalogue_for
+from app.supervise.hostfacts import host_facts, port_facts
 
 _EXAMPLE = """
 Says what would fail if this command was started, and how it has to be written.
@@ -42,10 +44,14 @@ def check(
     as_json: Annotated[bool, typer.Option("--json", help='Print {"ok", "findings"}.')] = False,
     state: Annotated[Path | None, typer.Option(help="State folder, where flag catalogues are kept.")] = None,
 ) -> None:
-    """Checks the launch command behind `--` by the rules and by the flags of the installed version."""
+    """Checks the launch command behind `--` by the rules, the flags of the installed version, and this machine."""
     command = needed_launch_command(ctx, "check", engine)
     cache = state_folder(state or ctx.obj) / "cache" / "flags"
-    pipeline = Pipeline(load_rules(), catalogue_for=lambda one: catalogue_for(one, may_run=True, cache=cache))
+    pipeline = Pipeline(
+        load_rules(cache=scan_cache(state or ctx.obj)),
+        catalogue_for=lambda one: catalogue_for(one, may_run=True, cache=cache),
+        facts_for=lambda one: host_facts(one) | port_facts(one),
+    )
     findings = pipeline.check(command, engine)
     if as_json:
         data = {"ok": not findings, "findings": [cause_json(cause, redact=False) for cause in findings]}
@@ -56,10 +62,8 @@ def check(
 
 
 def _show(command: Command, findings: list[Cause]) -> None:
-    from rich.console import Console
-
-    console = Console(highlight=False)
+    console = output()
     if not findings:
-        console.print("Nothing found that would fail.", markup=False, soft_wrap=True)
+        console.print(Styled("Nothing found that would fail."), soft_wrap=True)
     for cause in findings:
         print_cause(console, cause, launched=command.words(), redact=False)

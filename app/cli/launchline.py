@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import typer
 from typer.core import TyperCommand
 
+from app.cli.launchwords import command_of, parted, unquoted
 from app.core.command import Command
 from app.core.errors import UsageError
 from app.core.vocabulary import Engine
@@ -20,28 +20,18 @@ class TakesLaunchCommand(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parses what stands before `--`."""
-        if "--" in args:
-            at = args.index("--")
-            ctx.meta[_KEY] = args[at + 1 :]
-            args = args[:at]
-        return super().parse_args(ctx, args)
+        own, ctx.meta[_KEY] = parted(args)
+        return super().parse_args(ctx, own)
 
 
 def launch_words(ctx: typer.Context) -> tuple[str, ...]:
-    """The words behind `--`; none when there is no `--`.
-
-    One quoted text is split as a shell splits it: people paste whole commands.
-    """
-    words: Sequence[str] = ctx.meta.get(_KEY, ())
-    if len(words) == 1 and any(char.isspace() for char in words[0].strip()):
-        return Command.from_string(words[0]).words()
-    return tuple(words)
+    """The words behind `--`; none when there is no `--`."""
+    return unquoted(ctx.meta.get(_KEY, ()))
 
 
 def launch_command(ctx: typer.Context, engine: Engine | None = None) -> Command | None:
     """The launch command given, if one is."""
-    words = launch_words(ctx)
-    return Command.parse(words, engine=engine) if words else None
+    return command_of(ctx.meta.get(_KEY, ()), engine)
 
 
 def needed_launch_command(ctx: typer.Context, name: str, engine: Engine | None = None) -> Command:

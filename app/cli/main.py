@@ -1,66 +1,16 @@
-"""The `crashcart` program: loads the module of the command asked for and hands over."""
+"""The `crashcart` program: where a command begins, and how its errors are told."""
 
 from __future__ import annotations
 
 import atexit
 import gc
-import importlib
 import sys
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Annotated
 
-import typer
-
-from app import __version__
 from app.core.errors import CrashcartError
 
-# Command → module with `register(app)`.
-_MODULES = {
-    "diagnose": "app.cli.diagnose",
-    "check": "app.cli.check",
-    "run": "app.cli.run",
-    "wait": "app.cli.wait",
-    "status": "app.cli.status",
-    "report": "app.cli.report",
-    "incidents": "app.cli.incidents",
-    "rules": "app.cli.rules",
-    "demo": "app.cli.demo",
-    "serve": "app.cli.serve",
-    "doctor": "app.cli.doctor",
-}
-
-
-def _show_version(wanted: bool) -> None:
-    if wanted:
-        typer.echo(f"crashcart {__version__}")
-        raise typer.Exit
-
-
-def common(
-    ctx: typer.Context,
-    state: Annotated[Path | None, typer.Option(help="State folder (default: $XDG_STATE_HOME/crashcart).")] = None,
-    version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version.")
-    ] = False,
-) -> None:
-    """Says why an LLM inference server died, and brings it back with corrected arguments."""
-    ctx.obj = state
-
-
-def build_app(arguments: Sequence[str]) -> typer.Typer:
-    """The command line for these arguments.
-
-    Only the module of the command that they name is imported: the post-mortem of one log must not wait for the
-    database layer. Help and unknown commands get them all.
-    """
-    app = typer.Typer(add_completion=False, no_args_is_help=True, rich_markup_mode=None)
-    app.callback()(common)
-    named = next((word for word in arguments if word in _MODULES), None)
-    wanted = [_MODULES[named]] if named else list(_MODULES.values())
-    for module in wanted:
-        importlib.import_module(module).register(app)
-    return app
+# Modules and rules make some hundred thousand objects that stay: looking for garbage among them takes time.
+_GARBAGE_AFTER = 20_000
 
 
 def main() -> None:
@@ -68,7 +18,7 @@ def main() -> None:
     # The interpreter's last garbage collection takes 0.2 s, in which whoever called us waits for nothing.
     atexit.register(gc.freeze)
     try:
-        build_app(sys.argv[1:])()
+        sys.exit(_run(sys.argv[1:]))
     except CrashcartError as error:
         sys.stderr.write(f"crashcart: {error}\n")
         if error.mend:
@@ -80,3 +30,17 @@ def main() -> None:
         # The reader went away (`| head`): nothing more to say, and nothing to complain about.
         sys.stderr.close()
         sys.exit(141)
+
+
+def _run(words: Sequence[str]) -> int:
+    gc.set_threshold(_GARBAGE_AFTER)
+    if words[:1] == ["diagnose"]:
+        from app.cli.postmortem import diagnose_logs, plainly_asked
+
+        asked = plainly_asked(words[1:])
+        if asked is not None:
+            return diagnose_logs(asked)
+    from app.cli.commands import build_app
+
+    build_app(words)()  # ends the process
+    return 0

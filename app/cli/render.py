@@ -5,17 +5,13 @@ from __future__ import annotations
 import difflib
 import shlex
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from app.cli.styled import Output, Styled
 from app.core.model import Cause, Diagnosis, Fix, Line
 from app.core.redact import redact_text, redact_words
 from app.core.text import neutralise, shorten
 from app.core.vocabulary import Action, Origin, Outcome, Safety
-from app.service.objects import fix_json
-
-if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.text import Text
 
 _LINE_SHOWN = 400  # characters of a log line on the card
 _OTHERS_SHOWN = 3  # further causes on the card
@@ -32,7 +28,7 @@ _SAFETY = {
 
 
 def print_card(
-    console: Console, diagnosis: Diagnosis, *, log: str | None = None, redact: bool = True, next_step: str | None = None
+    console: Output, diagnosis: Diagnosis, *, log: str | None = None, redact: bool = True, next_step: str | None = None
 ) -> None:
     """Prints what failed, why, the proving line, the corrected command and what to do next.
 
@@ -58,7 +54,7 @@ def print_card(
 
 
 def print_cause(
-    console: Console,
+    console: Output,
     cause: Cause,
     *,
     launched: Sequence[str] | None = None,
@@ -83,7 +79,7 @@ def print_cause(
 
 def _rows(
     cause: Cause, launched: Sequence[str] | None, log: str | None, redact: bool, situation: str | None, *, plain: bool
-) -> Iterator[tuple[str, Text]]:
+) -> Iterator[tuple[str, Styled]]:
     if situation:
         yield "Failed", _text(situation)
     yield "Why", _text(redact_text(cause.explanation))
@@ -101,7 +97,7 @@ def _rows(
     yield "Rule", _text(f"{cause.rule}, {cause.category}, confidence {cause.confidence}", "dim")
 
 
-def _print_panel(console: Console, title: Text, rows: Sequence[tuple[str, Text]]) -> None:
+def _print_panel(console: Output, title: Styled, rows: Sequence[tuple[str, Styled]]) -> None:
     from rich.console import Group
     from rich.panel import Panel
     from rich.table import Table
@@ -116,10 +112,10 @@ def _print_panel(console: Console, title: Text, rows: Sequence[tuple[str, Text]]
         body.add_column(overflow="fold")
         for label, text in rows:
             body.add_row(label, text)
-    console.print(Panel(body, title=title, title_align="left", border_style="red"))
+    console.print(Panel(body, title=title.__rich__(), title_align="left", border_style="red"))
 
 
-def _proof(line: Line, log: str | None) -> Text:
+def _proof(line: Line, log: str | None) -> Styled:
     place = f"{log}:{line.number}" if log else f"line {line.number}"
     return _text(place, "cyan").append_text(_text("  " + shorten(redact_text(line.text).strip(), _LINE_SHOWN)))
 
@@ -130,7 +126,7 @@ def _place(line: Line | None, log: str | None) -> str:
     return f", {log}:{line.number}" if log else f", line {line.number}"
 
 
-def _difference(before: Sequence[str], after: Sequence[str], *, plain: bool) -> Text:
+def _difference(before: Sequence[str], after: Sequence[str], *, plain: bool) -> Styled:
     """The command word by word: what goes is struck out, what comes is marked; without colours by [-…-] and {+…+}."""
     text = _text("")
     for kind, begin, end, new_begin, new_end in difflib.SequenceMatcher(None, before, after, False).get_opcodes():
@@ -142,7 +138,7 @@ def _difference(before: Sequence[str], after: Sequence[str], *, plain: bool) -> 
     return text
 
 
-def _append(text: Text, words: Sequence[str], style: str, marks: tuple[str, str]) -> None:
+def _append(text: Styled, words: Sequence[str], style: str, marks: tuple[str, str]) -> None:
     if words:
         shown = neutralise(" ".join(shlex.quote(word) for word in words))
         text.append(" " if text.plain else "")
@@ -151,6 +147,8 @@ def _append(text: Text, words: Sequence[str], style: str, marks: tuple[str, str]
 
 def _described(fix: Fix, redact: bool) -> str:
     """A fix in words, for when no command is known."""
+    from app.service.objects import fix_json  # rarely needed, and it brings the database's views
+
     data = fix_json(fix, redact=redact)
     parts = [f"set {flag}" + ("" if value is True else f" {value}") for flag, value in data["set"].items()]
     parts += [f"remove {flag}" for flag in data["remove"]]
@@ -203,12 +201,10 @@ def _shell(words: Sequence[str], redact: bool) -> str:
     return neutralise(" ".join(parts))
 
 
-def _text(text: str, style: str = "") -> Text:
+def _text(text: str, style: str = "") -> Styled:
     """Text for the console: escapes made visible, never read as markup."""
-    from rich.text import Text
-
-    return Text(neutralise(text), style=style)
+    return Styled(neutralise(text), style)
 
 
-def _mark(console: Console) -> str:
+def _mark(console: Output) -> str:
     return "✖" if console.encoding.lower().startswith("utf") else "x"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -45,7 +46,7 @@ def tell(
     """Prints the truth about the server and ends as `diagnose` does."""
     said = sys.stdin.read() if text == "-" else text
     with opened(ctx, state) as store:
-        answer = report(store, said, server, lambda: Pipeline(load_rules(), cache=scan_cache(state or ctx.obj)))
+        answer = report(store, said, server, lambda: _pipeline(scan_cache(state or ctx.obj)))
         log = kept_log(store, store.launch(answer.server.launch_id)) if answer.server.launch_id else None
     if as_json:
         print_json(report_json(answer))
@@ -62,3 +63,7 @@ def _show(answer: Report, log: str | None) -> None:
         print_proposal(answer.proposal, answer.server.command)
     if answer.incident_id is not None:
         say(f"More: crashcart incidents show {answer.incident_id}")
+
+
+def _pipeline(cache: Path | None) -> Pipeline:
+    return Pipeline(load_rules(cache=cache), cache=cache)

@@ -18,6 +18,7 @@ from rich.text import Text
 from app.core.catalogue import FlagCatalogue
 from app.core.errors import RuleError, UsageError
 from app.core.model import Cause
+from app.core.resources import scan_cache
 from app.core.shipped import nearest_shipped
 from app.core.text import neutralise
 from app.core.vocabulary import Engine
@@ -124,6 +125,7 @@ def lint(
     ruleset = load_rules(
         [*(folders or ()), *(path for path in given if path.is_dir())], files=[path for path in given if path.is_file()]
     )
+    ruleset = replace(ruleset, cache=scan_cache())
     chosen = {name for name, path in ruleset.paths.items() if not given or _is_within(path, given)}
     problems = [error for error in ruleset.problems if not given or (error.path and _is_within(error.path, given))]
     problems += problems_of(ruleset, only=chosen, judge=ExampleJudge(ruleset))
@@ -156,13 +158,17 @@ class ExampleJudge:
 
     def __init__(self, ruleset: RuleSet) -> None:
         self._flags: FlagCatalogue | None = None
-        self._pipeline = Pipeline(ruleset, catalogue_for=lambda command: self._flags, read_source=False)
+        self._pipeline = Pipeline(
+            ruleset, catalogue_for=lambda command: self._flags, read_source=False, cache=ruleset.cache
+        )
 
     def __call__(self, scene: Scene, data: bytes | None) -> Sequence[Cause]:
         """The causes, best first; without a log those that `check` finds in the command."""
         self._flags = _flags_of(scene.engine, scene.version)
         if data is None:
-            return self._pipeline.check(scene.command, scene.engine) if scene.command is not None else ()
+            if scene.command is None:
+                return ()
+            return self._pipeline.check(scene.command, scene.engine, probes=scene.probes)
         session = self._pipeline.session(engine=scene.engine, command=scene.command)
         session.feed(data)
         session.close()
@@ -176,7 +182,7 @@ def _flags_of(engine: Engine | None, version: str | None) -> FlagCatalogue | Non
 
 def _load(folders: Sequence[Path] | None, files: Sequence[Path] = ()) -> RuleSet:
     """The rules in use; what is wrong with a file is said, and the others stay in use."""
-    ruleset = load_rules(folders, files=files)
+    ruleset = replace(load_rules(folders, files=files), cache=scan_cache())
     for error in ruleset.problems:
         typer.echo(f"crashcart: {neutralise(str(error))}", err=True)
     return ruleset

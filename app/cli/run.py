@@ -30,6 +30,7 @@ from app.service.runner import Runner
 from app.store.locks import checked_name
 from app.store.store import Store
 from app.supervise.flaghelp import catalogue_for
+from app.supervise.hostfacts import host_facts
 
 _EXAMPLE = """
 Starts a server and looks after it: output passed through and kept, phases and health followed, a crash diagnosed,
@@ -92,7 +93,7 @@ def run(
 
 
 def _run(options: RunOptions, timings: Timings, state: Path, terminal: ConsoleTerminal) -> RunResult:
-    rules = load_rules()
+    rules = load_rules(cache=scan_cache(state))
     cache = state / "cache" / "flags"
     with Store.open(state) as store:
         runner = Runner(
@@ -105,7 +106,9 @@ def _run(options: RunOptions, timings: Timings, state: Path, terminal: ConsoleTe
                 cache=scan_cache(state),
             ),
             terminal,
-            checker=Pipeline(rules, catalogue_for=lambda one: catalogue_for(one, may_run=True, cache=cache)),
+            checker=Pipeline(
+                rules, catalogue_for=lambda one: catalogue_for(one, may_run=True, cache=cache), facts_for=host_facts
+            ),
             timings=timings,
         )
         return asyncio.run(runner.run())

@@ -14,7 +14,7 @@ from app.core.command import Command
 from app.core.complaints import Context
 from app.core.problems import ArgumentProblem, ProblemKind
 
-__all__ = ["ARGUMENT_ERROR_PATTERNS", "ArgumentProblem", "ProblemKind", "read_argparse_error"]
+__all__ = ["ARGUMENT_ERROR_PATTERNS", "ARGUMENT_TIP_PATTERN", "ArgumentProblem", "ProblemKind", "read_argparse_error"]
 
 Reader = Callable[[re.Match[str], Context], list[ArgumentProblem]]
 
@@ -60,6 +60,9 @@ _COMPILED = tuple((re.compile(pattern), reader) for pattern, reader in _READERS)
 
 ARGUMENT_ERROR_PATTERNS: Sequence[str] = tuple(pattern for pattern, _ in _READERS)
 """One of these holds on every line that `read_argparse_error` can read."""
+
+ARGUMENT_TIP_PATTERN = r"^\s*(?:tip: a similar argument exists: '--|\[possible values: )"
+"""Holds on a line that clap prints further down about the same mistake."""
 
 
 def read_argparse_error(

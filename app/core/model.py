@@ -100,7 +100,10 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class Hits:
-    """All hits of one pattern: `total` counts them, `kept` holds the first and the last ones in log order."""
+    """All hits of one pattern: `kept` holds the first and the last ones in log order, `total` is their number.
+
+    Counting ends at 1,000: a total of that means "so many or more".
+    """
 
     total: int
     kept: tuple[Hit, ...]

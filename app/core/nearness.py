@@ -70,13 +70,15 @@ def _is_slip(name: str, winner: str, spellings: Mapping[str, str]) -> bool:
     """Whether the words that differ can be slips of the finger.
 
     A word that other flags use (`min` for `max`, `decode` for `encode`) or one with a digit (`fp4` for `fp8`) was
-    meant as typed: then the two flags are two things, however near their letters are.
+    meant as typed: then the two flags are two things, however near their letters are. One and many (`layer`, `layers`)
+    are no two things.
     """
     words, others = name.split("-"), winner.split("-")
     if len(words) != len(others):
         return distance(name.replace("-", ""), winner.replace("-", ""), 1) <= 1
     vocabulary = {word for text in spellings for word in plain(text).split("-")}
-    differing = [(word, other) for word, other in zip(words, others, strict=True) if word != other]
+    pairs = zip(words, others, strict=True)
+    differing = [(word, other) for word, other in pairs if word.removesuffix("s") != other.removesuffix("s")]
     return all(word not in vocabulary and not _digits(word) and not _digits(other) for word, other in differing)
 
 

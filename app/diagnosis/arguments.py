@@ -121,6 +121,8 @@ def _step(problem: ArgumentProblem, bench: Bench, *, said: bool = False) -> Step
 def _other_name(problem: ArgumentProblem, bench: Bench, *, said: bool) -> Step | None:
     catalogue = bench.catalogue
     engine = catalogue.engine if catalogue is not None else bench.engine
+    if tip := _by_tip(problem, bench):
+        return tip
     if engine is None or not problem.flag:
         return None
     # What the program refused but the catalogue knows shows that the catalogue is of another version: then it can't
@@ -130,11 +132,19 @@ def _other_name(problem: ArgumentProblem, bench: Bench, *, said: bool) -> Step |
     known = equivalent(problem.flag, engine, catalogue)
     if known is not None:
         return _by_equivalent(problem, known, bench)
-    return (
-        _by_likeness(problem, catalogue, bench, said or bench.exact)
-        if catalogue is not None and problem.kind != "ambiguous"
-        else None
-    )
+    if catalogue is None or problem.kind == "ambiguous":
+        return None
+    return _by_likeness(problem, catalogue, bench, said or bench.exact)
+
+
+def _by_tip(problem: ArgumentProblem, bench: Bench) -> Step | None:
+    """The one flag that the program itself proposes: of its own flags it knows best."""
+    if problem.kind != "unknown" or len(problem.candidates) != 1 or not problem.flag:
+        return None
+    (name,) = problem.candidates
+    slip = nearness.distance(problem.flag.replace("_", "-"), name.replace("_", "-"), 2) <= 1
+    why = f"the program itself asks whether {name} was meant"
+    return _renamed(problem, name, Safety.SAFE if slip else Safety.MANUAL, why, bench)
 
 
 def _by_likeness(problem: ArgumentProblem, catalogue: FlagCatalogue, bench: Bench, sure: bool) -> Step | None:

@@ -1,8 +1,13 @@
-"""A bare `AssertionError` or `ValueError`: the failed condition, held against the command, becomes a cause."""
+"""A failed check of the engine: its condition, held against the command, becomes a cause.
+
+A bare `AssertionError` or `ValueError` says nothing by itself, so its condition is read wherever it can be. One with a
+message is read from the engine's own source only, and only where no rule knows it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -13,7 +18,10 @@ from app.diagnosis.remedy import Bench, Remedy
 from app.diagnosis.source import Check, Requirement, read_requirement, requirement_of_code, uncertain
 
 RULE = "any/bare-assertion"
+CHECK = "any/failed-check"
 _BARE = ("AssertionError", "ValueError")
+_CHECKS = (*_BARE, "RuntimeError", "NotImplementedError", "TypeError")
+_LONGEST_TITLE = 200
 
 # Values for companions that have to be given along with others and depend on neither machine nor model.
 _COMPANIONS: Mapping[str, str] = {
@@ -34,6 +42,32 @@ def read_assertion(
         if requirement is not None and (cause := _cause(raised, event, requirement, bench)) is not None:
             return cause, _evidence(raised, requirement)
     return None
+
+
+def read_check(event: Event, bench: Bench, prefixes: Sequence[Path]) -> tuple[Cause, Evidence] | None:
+    """The same for the first exception of an event that says something, from the engine's own source alone."""
+    raised = event.chain[0] if event.chain else None
+    requirement = _checked(raised, prefixes)
+    if raised is None or requirement is None:
+        return None
+    cause = _cause(raised, event, requirement, bench)
+    if cause is None:
+        return None
+    said = raised.message.strip().splitlines()[0][:_LONGEST_TITLE] if raised.message.strip() else cause.title
+    return replace(cause, rule=CHECK, title=said, confidence=Confidence.MEDIUM), _evidence(raised, requirement)
+
+
+def source_evidence(event: Event, prefixes: Sequence[Path]) -> Evidence | None:
+    """The condition in the engine's own source that an event's first exception broke."""
+    raised = event.chain[0] if event.chain else None
+    requirement = _checked(raised, prefixes)
+    return _evidence(raised, requirement) if raised is not None and requirement is not None else None
+
+
+def _checked(raised: Raised | None, prefixes: Sequence[Path]) -> Requirement | None:
+    if raised is None or raised.name not in _CHECKS or not raised.frames:
+        return None
+    return read_requirement(raised.frames[-1], prefixes)
 
 
 def _requirement(raised: Raised, prefixes: Sequence[Path]) -> Requirement | None:

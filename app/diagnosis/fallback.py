@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Sequence
 from itertools import pairwise
 
 from app.core.model import Cause, Event, Exit, Line, LogDigest, Raised, Symptom
 from app.core.vocabulary import Action, Category, Confidence, Engine, Phase, Safety
+from app.diagnosis.endings import signal_named
+from app.diagnosis.mechanism import complaint, kind_of
 from app.diagnosis.ranking import depth
 from app.diagnosis.recognise import Places, Seen, interrupted
 
 _ASKED = ("SIGINT", "SIGTERM")
 _NEAR_THE_END = 60  # lines that a dying program still prints after what killed it
+_BEFORE_AN_ECHO = 12  # lines in which a program says why, before it says that it gives up
+_CAUSES_WITHIN = 8
 _AT_THE_END = 5  # a serving one logs on: what did not end the log did not end the server
+
+# A program's own end after a failed check: either it says what, or it told before.
+_WHAT = re.compile(r"\s*what\(\): +\S")
+_BARE_ABORT = re.compile(r"(?:Aborted|SIGABRT|terminate called)\b")
+_TELLING_ECHOES = ("any/signal-reported", "ollama/load-failed")  # who reports the end repeats the reason
 
 # Exceptions that code raises to itself before it raises what it means.
 _INNER = (
@@ -45,23 +55,36 @@ def last_resort(
         event = None
     if event is not None and killed and not symptoms and not _fatal(event, digest, seen, place):
         event = None
+    echoes = {symptom.line.number for symptom in symptoms if symptom.line is not None}
+    if event is None or _key_line(event).number in echoes or event.kind == "native":
+        said = _said_signal(event, symptoms)
+        if said is not None:
+            return _killed(said[0], seen, said[1]), event
+    if event is not None and event.kind == "native":
+        what = next((line for line in event.lines if _WHAT.match(line.body)), None)
+        plain = what is None and _BARE_ABORT.match(event.first.body) is not None
+        before = _complaint(digest, seen, harmless, event.first) if plain else None
+        return _unknown(what or before or event.first, event, exit), event
     if event is not None:
-        return _unknown(_root_line(event), event, exit), event
+        return _unknown(_root_line(event), event, exit, telling=_key_line(event).number not in echoes), event
     if symptoms:
-        return _unknown(symptoms[0].line, None, exit), None
-    if killed:
-        return _killed(exit, seen), None
+        before = _complaint(digest, seen, harmless, symptoms[0].line)
+        telling = before is not None or symptoms[0].rule in _TELLING_ECHOES
+        return _unknown(before or symptoms[0].line, None, exit, telling=telling), None
+    if killed and exit.signal is not None:
+        return _killed(exit.signal, seen), None
     errors = [event for event in digest.events if event.kind == "error" and event.first.number not in harmless]
     if exit.code not in (None, 0) or (not exit.known and errors and _ends_with(errors[-1], digest, seen, place)):
         error = errors[0] if errors else None
-        return _unknown(error.first if error else None, error, exit), error
+        line = error.first if error else _complaint(digest, seen, harmless)
+        return _unknown(line, error, exit, more=_causes_below(digest, line)), error
     return None
 
 
 def unasked_end(exit: Exit, seen: Seen) -> Cause | None:
     """The end of a server that should have gone on: only supervision knows that nobody asked for it."""
     if exit.signal is not None:
-        return _killed(exit, seen)
+        return _killed(exit.signal, seen)
     if exit.code is None:
         return None
     return Cause(
@@ -76,7 +99,17 @@ def unasked_end(exit: Exit, seen: Seen) -> Cause | None:
     )
 
 
-def _killed(exit: Exit, seen: Seen) -> Cause:
+def _said_signal(event: Event | None, symptoms: Sequence[Symptom]) -> tuple[str, Line] | None:
+    """The signal that ended a process, and the line that says so: the event's own, else that of the first echo.
+
+    After another echo it is only the end of the cascade: whoever lost a sister kills the rest.
+    """
+    line = event.first if event is not None and event.kind == "native" else symptoms[0].line if symptoms else None
+    name = signal_named(line) if line is not None else None
+    return (name, line) if name is not None and line is not None else None
+
+
+def _killed(signal: str, seen: Seen, line: Line | None = None) -> Cause:
     who = "the kernel's out-of-memory killer, a container's memory limit or a person"
     why = {
         "SIGKILL": f"Something outside did it: {who}. `dmesg` and the container's events tell which.",
@@ -86,13 +119,15 @@ def _killed(exit: Exit, seen: Seen) -> Cause:
         "SIGILL": "It ran an instruction that this processor does not have: a build for another machine.",
         "SIGTERM": "Something outside asked it to end.",
         "SIGINT": "Something outside interrupted it.",
-    }.get(exit.signal or "", "The log does not say why.")
+    }.get(signal, "The log does not say why.")
     return Cause(
         rule="any/killed-by-signal",
         category=Category.KILLED_BY_SIGNAL,
-        title=f"The server was killed by {exit.signal} {_when(seen)}",
-        explanation=f"The process was killed by {exit.signal} {_when(seen)}, and its log shows no failure. {why}",
+        title=f"The server was killed by {signal} {_when(seen)}",
+        explanation=f"The process was killed by {signal} {_when(seen)}, and its log shows no failure. {why}",
         confidence=Confidence.MEDIUM,
+        line=line,
+        rank=line.rank if line is not None else None,
         action=Action.RESTART,
         safety=Safety.SAFE,
         trusted=True,
@@ -106,14 +141,43 @@ def _when(seen: Seen) -> str:
     return f"at {seen.phase}" + (f" {percent:.0f} %" if percent is not None else "")
 
 
-def _unknown(line: Line | None, event: Event | None, exit: Exit) -> Cause:
+def _complaint(digest: LogDigest, seen: Seen, harmless: Collection[int], before: Line | None = None) -> Line | None:
+    """The last line near the end, or shortly before an echo, that complains in a form of its own."""
+    place = Places(digest)
+    since = max(seen.ready_at or 0, place(before) - _BEFORE_AN_ECHO) if before is not None else seen.ready_at
+    return complaint(
+        (
+            line
+            for line in sorted(digest.tail, key=place)
+            if (since is None or place(line) >= since) and (before is None or place(line) < place(before))
+        ),
+        harmless,
+    )
+
+
+def _causes_below(digest: LogDigest, line: Line | None) -> str:
+    """What a Rust or Java program lists below its error: `Caused by:`, then the reasons, the root last."""
+    below = [
+        other.body for other in digest.tail if line is not None and 0 < other.number - line.number <= _CAUSES_WITHIN
+    ]
+    start = next((at for at, body in enumerate(below) if body.strip() == "Caused by:"), None)
+    return "\n".join(below[start + 1 :]) if start is not None else ""
+
+
+def _unknown(line: Line | None, event: Event | None, exit: Exit, *, telling: bool = True, more: str = "") -> Cause:
+    """`telling`: the line is no mere echo, so its words and `more` may tell what kind of failure it is."""
     ended = f" It ended with {exit}." if exit.code is not None else f" It was {exit}." if exit.signal else ""
     shown = "This line of the log is the nearest to it." if line is not None else "The log shows no error."
+    root = _root(event) if event is not None else None
+    said = f"{root.type}: {root.message}" if root is not None else line.body if line is not None else ""
+    around = event.text if event is not None and root is None else ""
+    kind = next((found for text in (more, said, around) if (found := kind_of(text))), None) if telling else None
+    by_words = f" By its words it is of the kind {kind}." if kind is not None else ""
     return Cause(
-        rule="any/unknown-failure",
-        category=Category.UNKNOWN,
+        rule="any/unknown-failure" if kind is None else "any/by-its-words",
+        category=kind or Category.UNKNOWN,
         title=_unknown_title(event),
-        explanation=f"No rule knows this failure. {shown}{ended}",
+        explanation=f"No rule knows this failure. {shown}{by_words}{ended}",
         confidence=Confidence.LOW,
         line=line,
         rank=event.rank if event is not None else line.rank if line is not None else None,

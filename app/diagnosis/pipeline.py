@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-from app.core.arguments import ARGUMENT_ERROR_PATTERNS, read_argparse_error
+from app.core.arguments import ARGUMENT_ERROR_PATTERNS, ARGUMENT_TIP_PATTERN, read_argparse_error
 from app.core.catalogue import FlagCatalogue
 from app.core.command import Command
 from app.core.errors import RuleError
@@ -16,7 +16,7 @@ from app.core.model import Cause, Diagnosis, Evidence, Exit, Line, LogDigest, Pr
 from app.core.vocabulary import Engine, Origin, Outcome, Phase, Role
 from app.diagnosis import rebuild
 from app.diagnosis.arguments import causes_of
-from app.diagnosis.assertion import read_assertion
+from app.diagnosis.assertion import read_assertion, read_check, source_evidence
 from app.diagnosis.fallback import asked_for, last_resort, unasked_end
 from app.diagnosis.fingerprint import fingerprint
 from app.diagnosis.flags import catalogue_of
@@ -33,8 +33,10 @@ from app.rules.match import match
 from app.rules.scene import Match, Scene
 
 CatalogueSource = Callable[[Command], FlagCatalogue | None]
+FactSource = Callable[[Command], Mapping[str, object]]
 
 _NO_EXIT = Exit()
+_TIPS_WITHIN = 4  # lines below the error
 
 
 class Pipeline:
@@ -45,16 +47,19 @@ class Pipeline:
         ruleset: RuleSet,
         *,
         catalogue_for: CatalogueSource | None = None,
+        facts_for: FactSource | None = None,
         read_source: bool = True,
         cache: Path | None = None,
     ) -> None:
         """`catalogue_for` may run an engine's `--help`: give it only for commands that this machine's user launches.
+        `facts_for` tells pre-flight of the machine on which a command would start: probes by their names.
 
         `cache` is a folder where compiled patterns are kept: later processes start a second earlier.
         """
         self.cache = cache
         self.ruleset = ruleset
         self.catalogue_for = catalogue_for
+        self.facts_for = facts_for
         self.read_source = read_source
 
     @cached_property
@@ -62,7 +67,9 @@ class Pipeline:
         """All that one pass over a log looks for."""
         known = self.ruleset.patterns()
         return PatternSet(
-            (*known.patterns, *rebuild.PATTERNS, *ARGUMENT_ERROR_PATTERNS), known.boundaries, cache=self.cache
+            (*known.patterns, *rebuild.PATTERNS, *ARGUMENT_ERROR_PATTERNS, ARGUMENT_TIP_PATTERN),
+            known.boundaries,
+            cache=self.cache,
         )
 
     @cached_property
@@ -113,7 +120,10 @@ class Pipeline:
         engine = engine or command.engine
         installed = self.catalogue_for(command) if self.catalogue_for is not None else None
         catalogue, exact = catalogue_of(engine, None, LogDigest(), installed)
-        return check(self.ruleset, Command.parse(command.words(), catalogue, engine), catalogue, exact, probes or {})
+        command = Command.parse(command.words(), catalogue, engine)
+        if probes is None and self.facts_for is not None:
+            probes = self.facts_for(command)
+        return check(self.ruleset, command, catalogue, exact, probes or {})
 
 
 class Session:
@@ -184,6 +194,7 @@ class _Case:
         ranked = rank(candidates, self.seen, self.engine, self.place)
         if not ranked:
             ranked = self._without_rules(found, symptoms)
+        self._read_source_of(ranked)
         outcome = self._outcome(bool(ranked))
         return Diagnosis(
             outcome=outcome,
@@ -253,25 +264,46 @@ class _Case:
             lines |= {line.number: line for line in self._kept(pattern)}
         for number, line in sorted(lines.items()):
             event = usages.get(number)
-            problems = read_argparse_error(line.body, event.text if event is not None else None, self.command)
+            around = event.text if event is not None else self._tips_below(number)
+            problems = read_argparse_error(line.body, around, self.command)
             for cause in causes_of(problems, self.bench, engine=self.engine, version=self.version, line=line):
                 yield Candidate(cause, event)
 
+    def _tips_below(self, number: int) -> str:
+        """What clap prints below its error line: a like name, or the choices."""
+        tips = (line.body for line in self._kept(ARGUMENT_TIP_PATTERN) if 0 < line.number - number <= _TIPS_WITHIN)
+        return "\n".join(tips)
+
     def _by_assertions(self) -> Iterator[Candidate]:
-        prefixes = launch_prefixes(self.command) if self.origin is Origin.GIVEN else ()
         for event in self.digest.events:
             if event.chain:
-                found = read_assertion(event, self.bench, prefixes, read_source=self.pipeline.read_source)
+                found = read_assertion(event, self.bench, self._prefixes(), read_source=self.pipeline.read_source)
                 if found is not None:
                     self.sources.append(found[1])
                     yield Candidate(found[0], event)
+
+    def _prefixes(self) -> tuple[Path, ...]:
+        """Where the engine's source may be read: only below the interpreter of a command that a person gave."""
+        allowed = self.pipeline.read_source and self.origin is Origin.GIVEN
+        return launch_prefixes(self.command) if allowed else ()
+
+    def _read_source_of(self, ranked: Sequence[Candidate]) -> None:
+        """Beside a cause that a rule knows, what the engine's own source asked for is shown as well."""
+        event = ranked[0].event if ranked and not self.sources else None
+        evidence = source_evidence(event, self._prefixes()) if event is not None else None
+        if evidence is not None:
+            self.sources.append(evidence)
 
     def _without_rules(self, found: Iterable[Match], symptoms: list[Symptom]) -> list[Candidate]:
         if asked_for(self.exit, self.seen) and not self.expected_running:
             return []
         last = last_resort(self.digest, self.exit, self.seen, symptoms, self._harmless(found), self.engine)
         if last is not None:
-            return [Candidate(last[0], last[1])]
+            checked = read_check(last[1], self.bench, self._prefixes()) if last[1] is not None else None
+            if checked is None:
+                return [Candidate(last[0], last[1])]
+            self.sources.append(checked[1])
+            return [Candidate(checked[0], last[1])]
         unasked = unasked_end(self.exit, self.seen) if self.expected_running else None
         return [Candidate(unasked)] if unasked is not None else []
 
@@ -280,19 +312,24 @@ class _Case:
     def _symptoms(self, found: Iterable[Match]) -> list[Symptom]:
         matches = [one for one in found if one.rule.role is Role.SYMPTOM]
         matches.sort(key=lambda one: (self.place(one.line) if one.line else 0, one.rule.id))
-        stopped = self.seen.stopped_at
-        return [
-            Symptom(one.rule.id, one.title, one.line)
-            for one in matches
-            if stopped is None or one.line is None or self.place(one.line) < stopped
-        ]
+        return [Symptom(one.rule.id, one.title, one.line) for one in matches if not self._got_over(one.line)]
+
+    def _got_over(self, line: Line | None) -> bool:
+        """Whether the server became ready after a line, or a person had stopped it by then."""
+        if line is None:
+            return False
+        ready, stopped = self.seen.ready_at, self.seen.stopped_at
+        at = self.place(line)
+        return (stopped is not None and at >= stopped) or (ready is not None and at < ready)
 
     def _harmless(self, found: Iterable[Match]) -> set[int]:
         """The lines that noise rules know."""
         numbers: set[int] = set()
         for one in found:
             if one.rule.role is Role.NOISE:
-                numbers |= {line.number for line in (one.event.lines if one.event else ())}
+                # A harmless line inside of a traceback says nothing about the traceback.
+                whole = any(part.traceback or part.event for part in one.rule.when.walk())
+                numbers |= {line.number for line in (one.event.lines if one.event and whole else ())}
                 for pattern in one.rule.when.line_patterns():
                     numbers |= {line.number for line in self._kept(pattern)}
         return numbers

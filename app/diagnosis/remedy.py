@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from app.core import nearness
 from app.core.catalogue import FlagCatalogue
@@ -15,9 +15,12 @@ from app.core.errors import CommandError
 from app.core.model import Fix
 from app.core.problems import ArgumentProblem
 from app.core.vocabulary import Action, Engine, Safety
-from app.rules.conditions import Condition
-from app.rules.schema import Adjust, Closest, FixSpec, Floor
+from app.rules.parts import ClosestPart, FloorPart
 from app.rules.template import expand, expand_exactly
+
+if TYPE_CHECKING:
+    from app.rules.conditions import Condition
+    from app.rules.schema import Adjust, Closest, FixSpec, Floor
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,10 +209,10 @@ def _value(
 ) -> str | Literal[True]:
     if value is True:
         return True
-    if isinstance(value, Floor):
+    if isinstance(value, FloorPart):
         number = _number(_exactly(value.floor, captures))
-        return str(int(number // value.to) * value.to)
-    if isinstance(value, Closest):
+        return str(int(number // value.to) * value.to + value.plus)
+    if isinstance(value, ClosestPart):
         return _closest_choice(_exactly(value.closest, captures), flag, bench)
     return _exactly(value, captures)
 

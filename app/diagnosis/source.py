@@ -24,6 +24,9 @@ CheckKind = Literal["is-none", "is-not-none", "member", "not-member", "compare",
 _LARGEST_FILE = 4 * 1024 * 1024
 _LARGEST_CODE = 4000
 
+_SAME = {"upper", "lower", "strip"}
+_MEASURES = {"int", "float", "len", "abs", "min", "max", "set", "sum", "sorted"}
+
 # Names that hold settings, as against an object's working state.
 _HOLDERS = {"self", "cfg", "config", "args", "server_args", "engine_args", "opts", "options", "params"}
 
@@ -143,7 +146,7 @@ def _requirement(path: list[ast.stmt], file: str, lineno: int) -> Requirement | 
     elif isinstance(statement, ast.Raise) and conditions:
         # It was raised because the nearest condition held: the contrary was required.
         test, held = conditions.pop()
-        text = ast.unparse(ast.UnaryOp(ast.Not(), test) if held else test)
+        text = _said(test, not held)
         checks = tuple(_checks(test, holds=not held))
     else:
         return None
@@ -170,7 +173,16 @@ def _checks(node: ast.expr, *, holds: bool, certain: bool = True) -> Iterator[Ch
         yield from _comparison(node, holds=holds, certain=certain)
     elif (attribute := _setting(node)) is not None:
         yield Check(attribute, "true" if holds else "false", _said(node, holds), certain=certain)
-    # Calls (isinstance, hasattr, a helper of the engine) say nothing that can be told from here.
+    elif (attribute := _begun(node)) is not None:
+        yield Check(attribute, "compare", _said(node, holds), certain=certain)
+    # Other calls (isinstance, hasattr, a helper of the engine) say nothing that can be told from here.
+
+
+def _begun(node: ast.expr) -> str | None:
+    """`cfg.device.startswith("cuda")`: the name of the setting."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        return _setting(node.func.value) if node.func.attr in ("startswith", "endswith") else None
+    return None
 
 
 def _comparison(node: ast.Compare, *, holds: bool, certain: bool) -> Iterator[Check]:
@@ -213,7 +225,9 @@ def _literals(node: ast.expr) -> tuple[str, ...]:
 
 
 def _setting(node: ast.expr) -> str | None:
-    """`self.x`, `cfg.x`, `self.server_args.x`, or a plain local `x`: the name x."""
+    """`self.x`, `cfg.x`, `self.server_args.x`, or a plain local `x`: the name x. `x.upper()` is x too."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _SAME:
+        node = node.func.value
     if isinstance(node, ast.Name):
         return node.id
     if not isinstance(node, ast.Attribute):
@@ -224,16 +238,18 @@ def _setting(node: ast.expr) -> str | None:
 
 
 def _settings(node: ast.expr) -> Iterator[str]:
-    """All settings that an operand is made of; what stands inside a call is left alone."""
+    """All settings that an operand is made of; a call says nothing, but for one that measures or converts."""
     if (attribute := _setting(node)) is not None:
         yield attribute
-    elif not isinstance(node, ast.Call):
+    elif not isinstance(node, ast.Call) or (isinstance(node.func, ast.Name) and node.func.id in _MEASURES):
         for child in ast.iter_child_nodes(node):
             if isinstance(child, ast.expr):
                 yield from _settings(child)
 
 
 def _said(node: ast.expr, holds: bool) -> str:
+    while not holds and isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        node, holds = node.operand, True
     return ast.unparse(node if holds else ast.UnaryOp(ast.Not(), node))
 
 

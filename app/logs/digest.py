@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import sys
 import tempfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 from typing import BinaryIO
@@ -16,24 +19,48 @@ from app.logs.patterns import PatternSet
 from app.logs.prefix import parse_line
 from app.logs.reader import CHUNK, backwards, clean
 
-__all__ = ["Limits", "LogDigester", "digest_file", "digest_stream", "is_newest_first"]
+__all__ = ["Limits", "LogDigester", "digest_file", "digest_stream", "is_newest_first", "open_log"]
 
 _LOOKED_AT = 400  # lines at the beginning whose times tell the order
 _ENOUGH = 5  # lines with descending times that prove it
 _SPOOL = 64 * 1024 * 1024
+_GZIP = b"\x1f\x8b"
 
 
 def digest_file(path: Path | str, patterns: PatternSet, *, limits: Limits | None = None) -> LogDigest:
     """Digests a whole file, or standard input for `-`; exports with the newest line first are turned round."""
     if str(path) == "-":
         return digest_stream(sys.stdin.buffer, patterns, limits=limits)
+    with open_log(Path(path)) as stream:
+        return digest_stream(stream, patterns, limits=limits)
+
+
+@contextmanager
+def open_log(path: Path) -> Iterator[BinaryIO]:
+    """A log file's bytes, those of a gzip file unpacked as they are read; a UsageError says what can't be read."""
     try:
-        with Path(path).open("rb") as stream:
-            return digest_stream(stream, patterns, limits=limits)
+        with path.open("rb") as file:
+            if _is_gzip(file):
+                import gzip  # few logs need it
+
+                with gzip.GzipFile(fileobj=file) as unpacked:
+                    yield unpacked  # type: ignore[misc]
+            else:
+                yield file
+    except (EOFError, zlib.error) as error:
+        mend = f"Read what can be saved of it: gzip -dc {path} | crashcart diagnose -"
+        raise UsageError(f"The log {path} is a damaged gzip file: {error}.", mend=mend) from error
     except OSError as error:
-        raise UsageError(
-            f"The log {path} can't be read: {error.strerror}.", mend="Name a readable file, or - for standard input."
-        ) from error
+        mend = "Name a readable file, or - for standard input."
+        raise UsageError(f"The log {path} can't be read: {error.strerror or error}.", mend=mend) from error
+
+
+def _is_gzip(file: BinaryIO) -> bool:
+    if not file.seekable():  # a pipe
+        return False
+    magic = file.read(len(_GZIP))
+    file.seek(0)
+    return magic == _GZIP
 
 
 def digest_stream(stream: BinaryIO, patterns: PatternSet, *, limits: Limits | None = None) -> LogDigest:

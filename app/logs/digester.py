@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
+import codecs
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 
 from app.core.model import LaunchSpan, Line, LogDigest
+from app.logs.backlog import Backlog
 from app.logs.confirm import Confirmer
+from app.logs.cursor import Cursor
 from app.logs.kept import FirstAndLast, cut_line
 from app.logs.launch import Launch, Limits
 from app.logs.patterns import PatternSet
@@ -43,11 +45,14 @@ class LogDigester:
         self._anchor = len(patterns.patterns)
         self._scanner = patterns.scanner
         self._everywhere = patterns.everywhere
+        self._number_of = {pattern: number for number, pattern in enumerate(patterns.patterns)}
+        self._watched = frozenset(patterns.everywhere) | {self._number_of[text] for text in patterns.boundaries}
         self._ordinal = 1  # of the current line in reading order
         self._after_soft = False  # the current line has had a segment
         self._tail: deque[_Remembered] = deque()
         self._long: _LongLine | None = None
         self._launch = Launch(1, self._limits)
+        self._backlog = Backlog(self._scanner, self._limits.hits_last)
         self._earlier: FirstAndLast[LaunchSpan] = FirstAndLast(self._limits.earlier // 2, self._limits.earlier // 2)
         self._closed = False
 
@@ -70,6 +75,7 @@ class LogDigester:
 
     def digest(self) -> LogDigest:
         """What was seen so far; may be asked at any time and changes nothing."""
+        self._settle()
         return LogDigest(
             lines=self._ordinal - 1,
             hits=self._launch.hits(),
@@ -92,28 +98,67 @@ class LogDigester:
             self._block(part)
 
     def _block(self, block: Block) -> None:
-        data, soft = block.data, block.soft
-        found = self._scanner.scan(data)
+        cursor = Cursor(block.data, block.soft)
+        at = 0
+        while at < len(block.data):
+            at = self._stretch(cursor, at)
+        self._remember(cursor)
+        if self._backlog.full:
+            self._settle()
+
+    def _stretch(self, cursor: Cursor, begin: int) -> int:
+        """Looks at a block from an offset on; returns how far it came: where a launch begins, all counts anew."""
+        data, launch, frequent = cursor.data, self._launch, self._frequent()
+        part = data[begin:] if begin else data
+        present = self._scanner.present(part) if frequent else frozenset()
+        quiet = bool(frequent) and present <= frequent
+        found = [] if quiet else self._scanner.scan(part, ignored=frequent)
         index, count = 0, len(found)
-        at, size = 0, len(data)
-        cursor = _Cursor(data, soft)
+        at, size = begin, len(data)
         while at < size:
             if self._launch.assembler.busy or self._launch.wants_head or self._everywhere:
                 start = at
             elif index < count:
-                start = data.rfind(b"\n", at, found[index][0]) + 1 or at
+                start = data.rfind(b"\n", at, begin + found[index][0]) + 1 or at
             else:
                 break
             stop = data.find(b"\n", start)
             numbers = []
-            while index < count and found[index][0] <= stop:
+            while index < count and begin + found[index][0] <= stop:
                 numbers.append(found[index][1])
                 index += 1
             self._segment(cursor, start, stop, numbers)
             at = stop + 1
-        self._remember(cursor)
+            if frequent and self._launch is not launch:
+                return at
+        if frequent & present:
+            self._backlog.add(cursor, begin, self._ordinal, frequent & present)
+        return size
 
-    def _segment(self, cursor: _Cursor, start: int, stop: int, numbers: list[int]) -> None:
+    def _frequent(self) -> frozenset[int]:
+        """The patterns that came so often in this launch that further hits are no longer looked at one by one.
+
+        Not those with which launches begin, nor those that are tried on every line anyway.
+        """
+        numbers = frozenset(map(self._number_of.__getitem__, self._launch.frequent))
+        return numbers - self._watched if numbers else numbers
+
+    def _settle(self) -> None:
+        """Adds the last hits of frequent patterns to those that are kept."""
+        hits: list[tuple[str, Line, dict[str, str | None]]] = []
+
+        def look(ordinal: int, raw: bytes, number: int) -> bool:
+            parsed = self._line(ordinal, raw.removeprefix(codecs.BOM_UTF8))
+            groups = self._confirmer.groups(number, parsed.body)
+            if groups is not None:
+                hits.append((self._patterns.patterns[number], self._cut(parsed).line, groups))
+            return groups is not None
+
+        self._backlog.read_out(look)
+        for hit in reversed(hits):
+            self._launch.add(*hit)
+
+    def _segment(self, cursor: Cursor, start: int, stop: int, numbers: list[int]) -> None:
         """Looks at one segment of a block; an empty one beside a carriage return is none."""
         ordinal = self._ordinal + cursor.lines_before(start)
         if start == stop and (cursor.is_soft(stop) or self._follows_soft(cursor, start)):
@@ -122,10 +167,10 @@ class LogDigester:
         text = raw.decode("utf-8", "replace")
         self._look(ordinal, text, numbers)
 
-    def _follows_soft(self, cursor: _Cursor, start: int) -> bool:
+    def _follows_soft(self, cursor: Cursor, start: int) -> bool:
         return self._after_soft if start == 0 else cursor.is_soft(start - 1)
 
-    def _remember(self, cursor: _Cursor) -> None:
+    def _remember(self, cursor: Cursor) -> None:
         """Counts a block's lines and keeps it while it may hold some of the last ones."""
         first, after_soft = self._ordinal, self._after_soft
         self._ordinal += cursor.lines_before(len(cursor.data))
@@ -162,7 +207,19 @@ class LogDigester:
         for number in dict.fromkeys((*numbers, *self._everywhere)):
             if number != self._anchor and (groups := self._confirmer.groups(number, parsed.line.body)) is not None:
                 found[number] = groups
+        launch = self._launch
         self._enter(ordinal, self._cut(parsed), found, anchored=self._anchor in numbers)
+        if self._launch is not launch:
+            self._catch_up(launch, parsed)
+
+    def _catch_up(self, before: Launch, parsed: Parsed) -> None:
+        """Notes on the first line of a launch what was frequent in the one before: the scanner left it out."""
+        for pattern in before.frequent:
+            number = self._number_of[pattern]
+            if number in self._watched:
+                continue
+            if (groups := self._confirmer.groups(number, parsed.body)) is not None:
+                self._launch.add(pattern, self._cut(parsed).line, groups)
 
     def _cut(self, parsed: Parsed) -> Parsed:
         limit = self._limits.line_characters
@@ -192,6 +249,7 @@ class LogDigester:
         ends = sorted((self._number(self._launch.first), self._number(ordinal - 1)))
         self._earlier.append(LaunchSpan(*ends))
         self._launch = Launch(ordinal, self._limits)
+        self._backlog.clear()
 
     def _piece(self, piece: Piece) -> None:
         """Scans a part of a segment too long to be held; the segment itself is entered at its end."""
@@ -207,26 +265,29 @@ class LogDigester:
         self._long = None
         self._enter_long(long)
         kept = long.text[: self._limits.line_characters].encode("utf-8", "replace") + b"\n"
-        self._remember(_Cursor(kept, (len(kept) - 1,) if piece.soft else ()))
+        self._remember(Cursor(kept, (len(kept) - 1,) if piece.soft else ()))
 
     def _scan_piece(self, long: _LongLine, data: bytes, *, is_first: bool) -> None:
         body = parse_line(1, long.text).body if is_first else ""
-        for end, number in self._scanner.scan(data + b"\n"):
-            if number == self._anchor:
-                long.anchored |= is_first
-            elif number not in long.groups:
-                groups = self._confirmer.groups(number, body) if is_first else None
-                if groups is None and not is_first:
-                    near = data[max(end - 3 * _OVERLAP, 0) : end + 3 * _OVERLAP].decode("utf-8", "replace")
-                    groups = self._confirmer.groups(number, "\n" + near, 1)
-                if groups is not None:
-                    long.groups[number] = groups
+        for at in range(0, len(data), _OVERLAP):
+            window = data[max(at - _OVERLAP, 0) : at + _OVERLAP]
+            for number in self._scanner.present(window + b"\n"):
+                if number == self._anchor:
+                    long.anchored |= is_first
+                elif number not in long.groups:
+                    groups = self._confirmer.groups(number, body) if is_first else None
+                    if groups is None and not is_first:
+                        near = data[max(at - 4 * _OVERLAP, 0) : at + 4 * _OVERLAP].decode("utf-8", "replace")
+                        groups = self._confirmer.groups(number, "\n" + near, 1)
+                    if groups is not None:
+                        long.groups[number] = groups
 
     def _enter_long(self, long: _LongLine) -> None:
         parsed = parse_line(self._number(self._ordinal), long.text)
         for number in self._everywhere:
             if number not in long.groups and (groups := self._confirmer.groups(number, parsed.body)) is not None:
                 long.groups[number] = groups
+        self._settle()  # its hits come behind those that wait
         self._enter(self._ordinal, self._cut(parsed), long.groups, anchored=long.anchored)
 
 
@@ -234,7 +295,7 @@ class LogDigester:
 class _Remembered:
     """A block that was scanned, for a look back at the last lines."""
 
-    cursor: _Cursor
+    cursor: Cursor
     end: int  # ordinal of the line behind its last
     after_soft: bool
     segments: int  # how many it gives, as far as that matters
@@ -251,33 +312,3 @@ class _Remembered:
             if start < stop or not (soft or after):
                 yield ordinal, data[start:stop]
             stop = start - 1
-
-
-class _Cursor:
-    """Counts lines in a block, going forward; only what is asked for is counted."""
-
-    def __init__(self, data: bytes, soft: tuple[int, ...]) -> None:
-        self.data = data
-        self._soft = soft
-        self._at = 0
-        self._lines = 0
-
-    @property
-    def has_soft(self) -> bool:
-        return bool(self._soft)
-
-    def is_soft(self, at: int) -> bool:
-        if not self._soft:
-            return False
-        place = bisect_left(self._soft, at)
-        return place < len(self._soft) and self._soft[place] == at
-
-    def lines_before(self, at: int) -> int:
-        """How many lines end before an offset; offsets must not descend."""
-        if at > self._at:
-            part = self.data[self._at : at]
-            self._lines += len(part) - len(part.replace(b"\n", b""))  # several times as fast as count()
-            if self._soft:
-                self._lines -= bisect_left(self._soft, at) - bisect_left(self._soft, self._at)
-            self._at = at
-        return self._lines

@@ -6,7 +6,7 @@ itself. So a filter form may hold too often but never too seldom:
 - anchors, word boundaries, look-arounds are left out (a body begins after prefixes), back-references match anything;
 - nothing matches a line feed, so a filter never runs from one line into the next;
 - a character that may lie outside ASCII is one to four bytes;
-- unbounded runs at either end are cut to their minimum: at the end they would call back once per byte;
+- runs at either end are cut to their minimum: at the end they would call back once per byte;
 - long counted runs become unbounded, which compiles fast.
 """
 
@@ -61,10 +61,10 @@ def filter_form(pattern: str) -> str:
 
 
 def _trim_start(nodes: list[Node]) -> list[Node]:
-    """Leaves out what may be empty at the beginning and cuts a first unbounded run to its minimum."""
+    """Leaves out what may be empty at the beginning and cuts a first run to its minimum."""
     while nodes and _width(nodes[0])[0] == 0 and nodes[0][0] is not op.SUBPATTERN and nodes[0] not in _ENDS:
         nodes = nodes[1:]
-    if nodes and _is_run(nodes[0][0]) and nodes[0][1][1] is op.MAXREPEAT:
+    if nodes and _is_run(nodes[0][0]):
         least, _, inner = nodes[0][1]
         nodes = [(op.MAX_REPEAT, (least, least, inner)), *nodes[1:]]
     return nodes

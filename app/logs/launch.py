@@ -24,6 +24,7 @@ class Limits:
 
     hits_first: int = 50
     hits_last: int = 50
+    counted: int = 1000  # hits of one pattern that are counted; from then on it is frequent
     events_first: int = 100
     events_last: int = 200
     event_lines: int = 400
@@ -43,6 +44,7 @@ class Launch:
         self.assembler = Assembler(limits.events_first, limits.events_last, limits.event_lines, limits.usage_lines)
         self._limits = limits
         self._hits: dict[str, FirstAndLast[Hit]] = {}
+        self.frequent: set[str] = set()  # patterns whose further hits need not be added, but for the last ones
         self._begun: set[tuple[str, str, str | None]] = set()
 
     @property
@@ -79,9 +81,13 @@ class Launch:
         limit = self._limits.line_characters if hits.total < _WHOLE else _CUT
         found = {name: cut_text(text, limit) for name, text in groups.items() if text is not None}
         hits.append(Hit(pattern, cut_line(line, limit), found))
+        if hits.total >= self._limits.counted:
+            self.frequent.add(pattern)
 
     def hits(self) -> dict[str, Hits]:
-        return {pattern: Hits(hits.total, tuple(hits)) for pattern, hits in self._hits.items()}
+        return {
+            pattern: Hits(min(hits.total, self._limits.counted), tuple(hits)) for pattern, hits in self._hits.items()
+        }
 
     def events(self) -> tuple[Event, ...]:
         return self.assembler.events()

@@ -31,8 +31,19 @@ def _by_first(patterns: Iterable[tuple[str, str]]) -> dict[str, tuple[re.Pattern
 _WRAPPERS = _by_first(
     (
         ("d", rf"(?P<time>{_ISO}) (?P<fd>stdout|stderr) [FP](?: |$)"),  # kubectl CRI
-        ("d", rf"(?P<time>{_ISO}) (?P<host>[\w.-]+) (?P<unit>[\w@./-]+(?:\[\d+\])?): ?"),  # journald short-iso
-        ("d", r"(?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d))(?: |$)"),  # docker logs -t
+        # journald short-iso; behind a `Z` stands more often what docker -t wraps, such as `CUDA error: `
+        ("d", rf"(?P<time>{_ISO}) (?P<host>[\w.-]+) (?P<unit>[\w@./-]+\[\d+\]|kernel): ?"),
+        (
+            "d",
+            r"(?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?[+-]\d\d:?\d\d) (?P<host>[\w.-]+) "
+            r"(?P<unit>[A-Za-z][\w@./-]*): ?",
+        ),
+        # docker logs -t, unless the time is the first part of a header of Rust's tracing
+        (
+            "d",
+            r"(?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d))"
+            rf"(?: (?! ?(?:{_LEVELS}) +[a-z_]+(?:[:{{-]))|$)",
+        ),
         ("a", rf"(?P<gcp>{_LEVELS}|DEFAULT) (?P<time>\d{{4}}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z)(?: |$)"),  # GCP
         (
             "a",
@@ -65,12 +76,22 @@ _HEADERS = _by_first(
         ("d", r"(?P<clock>\d+\.\d\d\.\d{3}\.\d{3}) (?P<level>[DIWE]) "),  # llama.cpp
         # gunicorn
         ("[", rf"\[(?P<time>\d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d) [+-]\d{{4}}\] \[\d+\] \[(?P<level>{_LEVELS})\] ?"),
+        # Rust's tracing (TGI): time, level, spans with their values, module and source line
+        (
+            "d",
+            rf"(?P<time>{_ISO}) +(?P<level>{_LEVELS}) "
+            r"(?P<place>[a-z_][\w-]*(?:\{[^}]{0,400}\})?(?:::?[a-z_][\w-]*(?:\{[^}]{0,400}\})?)*): "
+            r"(?:(?:[a-z_]+(?:::[a-z_]+)*|[\w./-]+\.rs:\d+): )*(?=\S|$)",
+        ),
         # loguru
         ("d", rf"(?P<time>{_ISO}) +\| +(?P<level>{_LEVELS}) +\| +(?P<place>\S+) +(?:-|\|) ?"),
         # Python logging in its usual forms
         ("d", rf"(?P<time>{_ISO})\s(?P<level>{_LEVELS})\s(?P<place>[\w.-]+:\d+) -- "),  # Ray
         ("d", rf"(?P<time>{_ISO}) - (?P<place>[\w.-]+) - (?P<level>{_LEVELS}) - (?:[\w./-]+:\d+ - )?"),
-        ("a", rf"(?P<level>{_LEVELS}) (?P<time>{_ISO}) [\w-]+ \d+ (?P<place>[\w.]+:\d+) - "),  # Ray Serve
+        (
+            "a",
+            rf"(?P<level>{_LEVELS}) (?P<time>{_ISO}) [\w-]+ \w+(?: [\w-]+)? (?:(?P<place>[\w.]+:\d+) - |-- )",
+        ),  # Ray Serve
         ("d", rf"(?P<time>{_ISO}) (?P<place>[\w.]+) (?:\d+ )?(?P<level>{_LEVELS}) +"),
         ("d", rf"(?P<time>{_ISO}) \[?(?P<level>{_LEVELS})\]? +(?:(?P<place>[\w.:/-]+?): )?"),
         ("a", rf"(?P<level>{_LEVELS}):(?P<place>[A-Za-z_][\w.]*):(?=\S)"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence, Set
 from typing import Protocol
 
 import regex
@@ -16,6 +16,9 @@ except ImportError:  # no wheel for this machine
 Form = tuple[int, str]  # number, filter form; several forms may share a number
 Found = list[tuple[int, int]]  # (offset of the end, number) in order
 
+_PARTS = 8  # a block with hits is searched again in so many parts
+_SMALL = 1536  # bytes; a smaller one is searched line by line
+
 
 class Scanner(Protocol):
     """Finds all filter forms in one pass."""
@@ -24,8 +27,11 @@ class Scanner(Protocol):
     def refused(self) -> tuple[int, ...]:
         """Numbers of forms that could not be compiled."""
 
-    def scan(self, block: bytes) -> Found:
+    def scan(self, block: bytes, *, ignored: Set[int] = frozenset(), only: Set[int] | None = None) -> Found:
         """Where forms hold, at least once for each line and number; `block` is whole lines."""
+
+    def present(self, block: bytes) -> frozenset[int]:
+        """The numbers of the forms that hold anywhere in a block."""
 
 
 def make_scanner(forms: Sequence[Form]) -> Scanner:
@@ -73,7 +79,7 @@ class HyperscanScanner:
         database.compile(
             expressions=[form.encode("ascii") for _, form in forms],
             ids=[number for number, _ in forms],
-            flags=[hyperscan.HS_FLAG_MULTILINE] * len(forms),
+            flags=[hyperscan.HS_FLAG_MULTILINE | hyperscan.HS_FLAG_SINGLEMATCH] * len(forms),
         )
         return database
 
@@ -84,18 +90,55 @@ class HyperscanScanner:
             return False
         return True
 
-    def scan(self, block: bytes) -> Found:
+    def scan(self, block: bytes, *, ignored: Set[int] = frozenset(), only: Set[int] | None = None) -> Found:
+        found: Found = []
+        self._search(block, 0, ignored, only, found)
+        return found
+
+    def _search(self, block: bytes, base: int, ignored: Set[int], only: Set[int] | None, found: Found) -> None:
+        """Looks closer and closer at the parts in which something holds.
+
+        The automaton says once for each block what holds in it: a call into Python for each hit would take longer
+        than to scan the few parts with hits again.
+        """
+        ends = self._ends(block)
+        wanted = [(base + end, number) for number, end in ends.items() if number not in ignored]
+        if only is not None:
+            wanted = [hit for hit in wanted if hit[1] in only]
+        if not wanted:
+            return
+        if block.find(b"\n", 0, len(block) - 1) < 0:  # one line, ended or not
+            found.extend(sorted(wanted))
+            return
+        for start, stop in _parts(block):
+            self._search(block[start:stop], base + start, ignored, only, found)
+
+    def present(self, block: bytes) -> frozenset[int]:
+        return frozenset(self._ends(block))
+
+    def _ends(self, block: bytes) -> dict[int, int]:
+        """The forms that hold in a block, each with the end of one match."""
         if not hasattr(self._local, "scratch"):
             self._local.scratch = hyperscan.Scratch(self._database)  # one per thread: a shared one raises
-        found: Found = []
-        append = found.append
+        ends: dict[int, int] = {}
 
         def on_match(number: int, _start: int, end: int, _flags: int, _context: object) -> None:
-            append((end, number))
+            ends[number] = end
 
         self._database.scan(block, match_event_handler=on_match, scratch=self._local.scratch)
-        found.sort()
-        return found
+        return ends
+
+
+def _parts(block: bytes) -> Iterator[tuple[int, int]]:
+    """Cuts a block of whole lines into some smaller ones, the smallest of one line each."""
+    size = len(block) // _PARTS if len(block) > _SMALL else 0
+    start = 0
+    while start < len(block):
+        stop = block.find(b"\n", start + size) + 1 or len(block)
+        if stop - start == len(block):  # a long line behind short ones: those go first, as each part must be smaller
+            stop = block.rfind(b"\n", 0, len(block) - 1) + 1
+        yield start, stop
+        start = stop
 
 
 class RegexScanner:
@@ -113,12 +156,23 @@ class RegexScanner:
                 refused.add(number)
         self.refused = tuple(sorted(refused))
 
-    def scan(self, block: bytes) -> Found:
+    def scan(self, block: bytes, *, ignored: Set[int] = frozenset(), only: Set[int] | None = None) -> Found:
         found: Found = []
         for number, pattern in self._forms:
+            if number in ignored or (only is not None and number not in only):
+                continue
             found.extend((end, number) for end in self._ends(pattern, block))
         found.sort()
         return found
+
+    def present(self, block: bytes) -> frozenset[int]:
+        return frozenset(number for number, pattern in self._forms if self._holds(pattern, block))
+
+    def _holds(self, pattern: regex.Pattern[bytes], block: bytes) -> bool:
+        try:
+            return pattern.search(block, timeout=self.timeout) is not None
+        except TimeoutError:
+            return True
 
     def _ends(self, pattern: regex.Pattern[bytes], block: bytes) -> list[int]:
         """One match's end for each line in which the form holds; every line's where it takes too long."""

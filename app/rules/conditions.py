@@ -6,12 +6,12 @@ A condition is a mapping; each of its keys is one question and all of them must 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from app.core.vocabulary import Phase
+from app.rules.parts import ComparisonPart, ConditionPart
 from app.rules.version import valid_range
 
 Scalar = str | bool | int | float
@@ -114,7 +114,7 @@ class ExitLeaf(Part):
         return self
 
 
-class Comparison(Part):
+class Comparison(Part, ComparisonPart):
     """Comparisons with a value. Numbers are compared as numbers; text may hold captures in braces."""
 
     equals: Text | None = None
@@ -124,12 +124,7 @@ class Comparison(Part):
     ge: Text | None = None
     lt: Text | None = None
     le: Text | None = None
-
-    @property
-    def tests(self) -> int:
-        """How many comparisons are asked for."""
-        asked = (self.equals, self.matches, self.in_, self.gt, self.ge, self.lt, self.le)
-        return sum(one is not None for one in asked)
+    multiple_of: Text | None = None
 
 
 class ArgvLeaf(Comparison):
@@ -176,7 +171,7 @@ class CountLeaf(Part):
     """A line that comes often: at least `at_least` times, where given within a time."""
 
     line: Pattern
-    at_least: int = Field(ge=2)
+    at_least: int = Field(ge=2, le=1000)  # hits are counted so far
     within: Seconds | None = None
 
 
@@ -201,7 +196,7 @@ class ProbeTest(Comparison):
     @model_validator(mode="after")
     def _asks_something(self) -> Self:
         if not self.tests:
-            raise ValueError("asks nothing: give equals, matches, in, gt, ge, lt or le")
+            raise ValueError("asks nothing: give equals, matches, in, gt, ge, lt, le or multiple_of")
         return self
 
 
@@ -221,7 +216,7 @@ def _known_range(value: str) -> str:
 VersionRange = Annotated[str, AfterValidator(_known_range), Field(description="for example '>=0.4,<0.6'")]
 
 
-class Condition(Part):
+class Condition(Part, ConditionPart):
     """One or several questions that must all hold."""
 
     all: tuple[Condition, ...] | None = Field(default=None, min_length=1)
@@ -246,39 +241,3 @@ class Condition(Part):
         if not self.model_fields_set:
             raise ValueError("asks nothing: an empty condition would always hold")
         return self
-
-    def walk(self) -> Iterator[Condition]:
-        """This condition and all that are nested in it."""
-        yield self
-        for group in (self.all, self.any, self.none):
-            for child in group or ():
-                yield from child.walk()
-
-    def line_patterns(self) -> Iterator[str]:
-        """The patterns that are searched for in every log line."""
-        for part in self.walk():
-            if part.line is not None:
-                yield part.line.regex
-            for leaf in (part.count, part.follows, part.without):
-                if leaf is not None:
-                    yield leaf.line
-
-    def name_patterns(self) -> Iterator[str]:
-        """The patterns that must be the whole of a short name: of an exception, of a function."""
-        for part in self.walk():
-            if (shape := part.traceback) is not None:
-                yield from (one for one in (shape.type, shape.frame) if one)
-
-    def inner_patterns(self) -> Iterator[str]:
-        """The patterns that are searched for in events and values."""
-        for part in self.walk():
-            if part.event is not None:
-                yield part.event.regex
-            if (shape := part.traceback) is not None:
-                yield from (one for one in (shape.message, shape.code) if one)
-            tests = [part.argv, part.env, part.capture, *(part.probe or {}).values()]
-            yield from (test.matches for test in tests if test is not None and test.matches)
-
-    def patterns(self) -> set[str]:
-        """All patterns."""
-        return {*self.line_patterns(), *self.inner_patterns(), *self.name_patterns()}

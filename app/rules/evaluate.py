@@ -7,24 +7,27 @@ try its next line. What comes out first is the earliest solution of the leftmost
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from app.core.model import Event, Frame, Raised
-from app.rules.conditions import (
-    ArgvLeaf,
-    CaptureLeaf,
-    Comparison,
-    Condition,
-    CountLeaf,
-    EnvLeaf,
-    EventLeaf,
-    ExitLeaf,
-    FollowsLeaf,
-    LineLeaf,
-    TracebackLeaf,
-    WithoutLeaf,
-)
 from app.rules.look import Look, State, groups_of
 from app.rules.version import in_range, read_version
+
+if TYPE_CHECKING:
+    from app.rules.conditions import (
+        ArgvLeaf,
+        CaptureLeaf,
+        Comparison,
+        Condition,
+        CountLeaf,
+        EnvLeaf,
+        EventLeaf,
+        ExitLeaf,
+        FollowsLeaf,
+        LineLeaf,
+        TracebackLeaf,
+        WithoutLeaf,
+    )
 
 Solver = Callable[[Look, State], Iterator[State]]
 

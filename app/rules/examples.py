@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from app.core.command import Command
 from app.core.errors import CommandError
@@ -15,7 +16,9 @@ from app.logs.patterns import PatternSet
 from app.rules.load import RuleSet
 from app.rules.match import furthest_phase, match, match_preflight
 from app.rules.scene import Match, Scene
-from app.rules.schema import Example, Rule
+
+if TYPE_CHECKING:
+    from app.rules.schema import Example, Rule
 
 # What the whole diagnosis says, best first. It lives on a floor above this one, so it is handed in.
 Judge = Callable[[Scene, bytes | None], Sequence[Cause]]

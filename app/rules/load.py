@@ -6,15 +6,18 @@ import functools
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import regex
 
 from app.core.errors import RuleError
 from app.core.resources import rules_folder
 from app.logs.patterns import PatternSet
+from app.rules import checked
 from app.rules.evaluate import Solver
-from app.rules.reading import check_id, read_rule, read_yaml
-from app.rules.schema import Rule
+
+if TYPE_CHECKING:
+    from app.rules.schema import Rule
 
 
 @dataclass(frozen=True)
@@ -24,6 +27,7 @@ class RuleSet:
     rules: tuple[Rule, ...] = ()
     problems: tuple[RuleError, ...] = ()
     paths: Mapping[str, Path] = field(default_factory=dict)  # by rule id
+    cache: Path | None = field(default=None, compare=False)  # a folder where compiled patterns are kept
 
     @functools.cached_property
     def by_id(self) -> Mapping[str, Rule]:
@@ -65,7 +69,7 @@ class RuleSet:
     @functools.cached_property
     def _patterns(self) -> PatternSet:
         texts = sorted({text for rule in self.rules for text in rule.when.line_patterns()})
-        return PatternSet(texts, self.boundaries())
+        return PatternSet(texts, self.boundaries(), cache=self.cache)
 
     def boundaries(self) -> list[str]:
         """The patterns of lines with which a launch begins."""
@@ -73,13 +77,16 @@ class RuleSet:
         return sorted({part.line.regex for rule in begins for part in rule.when.walk() if part.line is not None})
 
 
-def load_rules(folders: Sequence[Path] | None = None, *, files: Sequence[Path] = ()) -> RuleSet:
+def load_rules(
+    folders: Sequence[Path] | None = None, *, files: Sequence[Path] = (), cache: Path | None = None
+) -> RuleSet:
     """The built-in rules changed by site folders, later folders last, then by single files.
 
-    A wrong file is reported in `problems`; the rest stays in use.
+    A wrong file is reported in `problems`; the rest stays in use. `cache` is a folder where the built-in rules are
+    kept as they came out of checking: for those who only match them, because they come back without their examples.
     """
     if not folders and not files:
-        return builtin_rules()
+        return builtin_rules() if cache is None else kept_rules(rules_folder(), cache)
     base = builtin_rules()
     collected = _Collected(dict(base.by_id), dict(base.paths))
     for folder in folders or ():
@@ -95,6 +102,19 @@ def load_rules(folders: Sequence[Path] | None = None, *, files: Sequence[Path] =
 def builtin_rules() -> RuleSet:
     """The rules that Crashcart comes with."""
     return load_folder(rules_folder())
+
+
+def kept_rules(folder: Path, cache: Path) -> RuleSet:
+    """The rules of one folder alone, from what was kept in `cache` where no rule file changed since."""
+    stamp = checked.stamp_of(folder)
+    rules = checked.read(cache, stamp) if stamp is not None else None
+    if rules is not None:
+        return RuleSet(rules, (), {rule.id: (folder / f"{rule.id}.yaml").absolute() for rule in rules})
+    ruleset = load_folder(folder)
+    # What is wrong with a file is told each time; a file that changed while it was read belongs to no stamp.
+    if stamp is not None and not ruleset.problems and checked.stamp_of(folder) == stamp:
+        checked.write(cache, stamp, ruleset.rules, folder)
+    return ruleset
 
 
 def load_folder(folder: Path) -> RuleSet:
@@ -133,6 +153,8 @@ class _Collected:
 
     def take(self, path: Path, *, check_patterns: bool) -> None:
         """Adds, replaces or switches off the rule of one file."""
+        from app.rules.reading import read_rule, read_yaml  # pydantic and YAML: not needed for what was kept
+
         path = path.absolute()
         try:
             raw = read_yaml(path.read_bytes(), path)
@@ -156,6 +178,8 @@ class _Collected:
             self.paths[rule.id] = path
 
     def _switch_off(self, name: object, path: Path) -> None:
+        from app.rules.reading import check_id
+
         wrong = check_id(name, path)
         if wrong:
             self.problems.append(wrong)
@@ -217,7 +241,9 @@ BUILT_IN_READERS = frozenset(
         "argument-bad-choice",
         "argument-bad-type",
         "required-argument-missing",
+        "conflicting-arguments",
         "bare-assertion",
+        "failed-check",
         "killed-by-signal",
         "clean-exit",
         "unknown-failure",

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import regex
 
 from app.core.model import Event, Hit, Line
-from app.rules.conditions import Comparison
 from app.rules.scene import Scene
 from app.rules.template import expand_exactly
+
+if TYPE_CHECKING:
+    from app.rules.conditions import Comparison
 
 SEARCH_SECONDS = 0.25  # of processor time for one pattern on one text
 MOST_STEPS = 20_000  # candidates that one rule may try in one scene
@@ -111,13 +113,23 @@ class Look:
         return -line.number if self.scene.digest.newest_first else line.number
 
     def value(self, name: str, state: State) -> str | None:
-        """A capture by its name: a named group, `argv.--flag`, `env.NAME`, or a fact of the scene."""
+        """A capture by its name: a named group, `argv.--flag`, `env.NAME`, `probe.name`, or a fact of the scene."""
         if name in state.captures:
             return state.captures[name]
         kind, _, rest = name.partition(".")
-        if rest:
-            return self.argument(rest) if kind == "argv" else self.variable(rest)
+        match kind if rest else None:
+            case "argv":
+                return self.argument(rest)
+            case "env":
+                return self.variable(rest)
+            case "probe":
+                return self._probed(rest)
         return self._fact(name)
+
+    def _probed(self, name: str) -> str | None:
+        found = self.scene.probes.get(name)
+        several = found if isinstance(found, list | tuple | set | frozenset) else [found]
+        return ", ".join(str(one) for one in several) if found is not None else None
 
     def _fact(self, name: str) -> str | None:
         command = self.scene.command
@@ -180,7 +192,7 @@ class Look:
             distance = (number - bound) * direction
             if distance < 0 or (distance == 0 and not inclusive):
                 return False
-        return True
+        return test.multiple_of is None or _is_multiple(value, self.text(test.multiple_of, state))
 
 
 class Values(Mapping[str, str]):
@@ -212,6 +224,11 @@ def _number(text: str | None) -> float | None:
         return None if text is None else float(text)
     except ValueError:
         return None
+
+
+def _is_multiple(value: str, of: str | None) -> bool:
+    number, divisor = _number(value), _number(of)
+    return number is not None and divisor is not None and divisor != 0 and number % divisor == 0
 
 
 def _same(left: str, right: str) -> bool:

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from app.core.errors import RuleError
 from app.core.model import Event, Line
 from app.core.vocabulary import Engine, Phase, Role
-from app.rules.conditions import Condition
 from app.rules.evaluate import Solver, compile_condition
 from app.rules.load import RuleSet
 from app.rules.look import Look, RuleTroubleError, State
 from app.rules.preflight import before_launch
 from app.rules.scene import Match, Scene
-from app.rules.schema import Rule
 from app.rules.version import in_range, read_version
+
+if TYPE_CHECKING:
+    from app.rules.conditions import Condition
+    from app.rules.schema import Rule
 
 __all__ = ["Match", "RuleSet", "Scene", "furthest_phase", "holds", "match", "match_preflight"]
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
-from app.rules.conditions import Condition
+if TYPE_CHECKING:
+    from app.rules.conditions import Condition
 
 _DECIDED = ("argv", "env", "version", "capture", "probe")
 _LOG = ("line", "event", "traceback", "count", "follows", "without", "exit", "phase")
@@ -28,7 +30,7 @@ def _prune(condition: Condition) -> Condition | None:
         fields["any"] = parts
     if parts := tuple(child for child in condition.none or () if not _asks_log(child)):
         fields["none"] = parts
-    return Condition.model_construct(**fields) if fields else None  # type: ignore[arg-type]
+    return type(condition).model_construct(**fields) if fields else None  # type: ignore[arg-type]
 
 
 def _known(parts: Iterable[Condition | None]) -> tuple[Condition, ...]:

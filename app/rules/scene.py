@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from app.core.command import Command
 from app.core.model import Event, Exit, Line, LogDigest
 from app.core.vocabulary import Engine, Phase
-from app.rules.schema import FixSpec, Rule
 from app.rules.template import expand
+
+if TYPE_CHECKING:
+    from app.rules.schema import FixSpec, Rule
 
 
 @dataclass(frozen=True)

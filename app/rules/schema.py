@@ -9,23 +9,24 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from app.core.vocabulary import Category, Confidence, Engine, Phase, Role, RuleStatus, Safety
 from app.rules.conditions import Condition, Names, Part, Text, VersionRange, as_list
-from app.rules.template import names
+from app.rules.parts import ClosestPart, FixPart, FloorPart, RulePart
 
 ID_PATTERN = r"^[a-z0-9][a-z0-9-]*/[a-z0-9][a-z0-9-]*$"
 FOLDERS = ("any", *Engine)
 
 
-class Closest(Part):
+class Closest(Part, ClosestPart):
     """The nearest name in the flag catalogue: `{closest: "{flag}"}`."""
 
     closest: str
 
 
-class Floor(Part):
-    """A number rounded down to a multiple: `{floor: "{tokens}", to: 1024}`."""
+class Floor(Part, FloorPart):
+    """A number rounded down to a multiple, and then so much more: `{floor: "{tokens}", to: 1024, plus: 256}`."""
 
     floor: str
     to: int = Field(default=1, ge=1)
+    plus: int = Field(default=0, ge=0)
 
 
 class Adjust(Part):
@@ -66,7 +67,7 @@ FixValue = Annotated[
 EnvValue = Annotated[str | Change, BeforeValidator(_as_env, json_schema_input_type=str | int | float | Change)]
 
 
-class FixSpec(Part):
+class FixSpec(Part, FixPart):
     """A change to the launch command, or `restart: true`: the same command again."""
 
     safety: Safety
@@ -79,11 +80,6 @@ class FixSpec(Part):
     env_set: dict[str, EnvValue] = Field(default_factory=dict)
     env_unset: Names | None = None
     restart: bool = False
-
-    @property
-    def changes(self) -> bool:
-        """Whether the command becomes another one."""
-        return bool(self.set or self.remove or self.rename or self.adjust or self.env_set or self.env_unset)
 
     @model_validator(mode="after")
     def _is_one_action(self) -> Self:
@@ -98,15 +94,6 @@ class FixSpec(Part):
         if self.safety is Safety.SAFE and self.loses:
             raise ValueError("a safe fix loses nothing: empty `loses`, or make it degrading or manual")
         return self
-
-    def templates(self) -> frozenset[str]:
-        """Every text of the fix in which captures may stand."""
-        values = [*self.set.values(), *self.env_set.values(), *self.rename.values()]
-        texts = [value for value in values if isinstance(value, str)]
-        texts += [value.closest for value in values if isinstance(value, Closest)]
-        texts += [value.floor for value in values if isinstance(value, Floor)]
-        keys = [*self.set, *self.rename, *self.adjust, *self.env_set, *(self.remove or ()), *(self.env_unset or ())]
-        return frozenset([*texts, *keys, *self.loses])
 
 
 class Example(Part):
@@ -138,7 +125,7 @@ class Example(Part):
         return self
 
 
-class Rule(Part):
+class Rule(Part, RulePart):
     """A rule: when it holds, what that means and what mends it."""
 
     id: str = Field(pattern=ID_PATTERN, max_length=100)
@@ -178,21 +165,6 @@ class Rule(Part):
         if self.role in (Role.CAUSE, Role.SYMPTOM) and self.stops:
             raise ValueError("only a rule of role progress or noise has `stops`")
         return self
-
-    @property
-    def folder(self) -> str:
-        """The engine that the rule belongs to, or `any`."""
-        return self.id.partition("/")[0]
-
-    @property
-    def sureness(self) -> Confidence:
-        """The confidence given, else high for a stable rule and medium for others."""
-        return self.confidence or (Confidence.HIGH if self.status is RuleStatus.STABLE else Confidence.MEDIUM)
-
-    def capture_names(self) -> frozenset[str]:
-        """The captures that title, explanation and fix use."""
-        texts = {self.title, self.explain}.union(*(spec.templates() for spec in self.fix))
-        return frozenset().union(*map(names, texts))
 
 
 def json_schema() -> str:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 
 # Only what looks like a name counts, so JSON in an explanation stays as it is.
-_PLACE = re.compile(r"\{(argv\.[^{}\s]+|env\.\w+|[A-Za-z_]\w*)\}")
+_PLACE = re.compile(r"\{(argv\.[^{}\s]+|(?:env|probe)\.\w+|[A-Za-z_]\w*)\}")
 _LONGEST = 300
 
 

@@ -11,6 +11,7 @@ from app.core.command import Command
 from app.core.model import Cause, Diagnosis, Exit
 from app.core.vocabulary import Action, Category, Confidence, Engine, Mode, Origin, Outcome, Phase, Safety
 from app.diagnosis.fingerprint import fingerprint
+from app.service.history import since_last_healthy
 from app.store.encode import diagnosis_in
 from app.store.store import Store
 from app.store.views import LaunchView
@@ -70,6 +71,10 @@ def store_death(
     store: Store, launch_id: int, command: Command, exit: Exit, phase: Phase, diagnosis: Diagnosis, mode: Mode
 ) -> Death:
     """Intake's last step: all that a death changes, in one transaction."""
+    server = store.get_server(store.launch(launch_id).server)
+    past = since_last_healthy(server.last_good_command if server else None, command.words())
+    if past is not None:
+        diagnosis = replace(diagnosis, evidence=(*diagnosis.evidence, past))
     decision = Decision.NONE if mode is Mode.OFF else Decision.PENDING
     incident = store.record_death(launch_id, exit, phase, diagnosis, decision=decision)
     return Death(launch_id, incident, command, diagnosis, phase, exit)

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 from app.core.model import Cause, Diagnosis, Evidence, Exit, Fix, Line, Progress, Symptom
 from app.core.redact import redact_env, redact_text, redact_words
 from app.core.vocabulary import Origin
-from app.store.views import IncidentView, LaunchView, ProposalView, ServerView
 
 if TYPE_CHECKING:  # `wait` must not load the diagnosis that only `report` needs
     from app.service.asking import Answer, Truth
     from app.service.reporting import Report
+    from app.store.views import IncidentView, LaunchView, ProposalView, ServerView
 
 
 def time_json(at: datetime | None) -> str | None:

@@ -9,6 +9,7 @@ from app.core.resources import scan_cache
 from app.diagnosis.pipeline import Pipeline
 from app.rules.load import RuleSet, load_rules
 from app.supervise.flaghelp import catalogue_for
+from app.supervise.hostfacts import host_facts
 
 
 class Rulebook:
@@ -27,6 +28,8 @@ class Rulebook:
             catalogue_for=lambda one: catalogue_for(one, may_run=False, cache=cache),
             cache=scan_cache(self._state),
         )
-        checker = Pipeline(rules, catalogue_for=lambda one: catalogue_for(one, may_run=True, cache=cache))
+        checker = Pipeline(
+            rules, catalogue_for=lambda one: catalogue_for(one, may_run=True, cache=cache), facts_for=host_facts
+        )
         self.rules, self.pipeline, self.checker = rules, pipeline, checker
         return rules

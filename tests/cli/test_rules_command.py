@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from app.cli.main import build_app
+from app.cli.commands import build_app
 from app.core.errors import UsageError
 from tests.rules.making import CAUSE, write
 

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from app.cli.main import build_app
+from app.cli.commands import build_app
 from app.cli.run import duration
 from app.core.command import Command
 from app.core.errors import UsageError

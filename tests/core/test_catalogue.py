@@ -166,6 +166,7 @@ def _as_catalogue(catalogue: FlagCatalogue, typed: str) -> str | None:
         (VLLM, "--trust-remote-codes", "--trust-remote-code"),
         (VLLM, "--dtpye", "--dtype"),
         (LLAMA, "--ctx-sise", "--ctx-size"),
+        (LLAMA, "--n-gpu-layer", "--n-gpu-layers"),  # though other flags have the word `layer`
         (SGLANG, "--mem_fraction_static", "--mem-fraction-static"),
         (SGLANG, "--max-runing-requests", "--max-running-requests"),
         (SGLANG, "--tp-sizee", "--tp-size"),

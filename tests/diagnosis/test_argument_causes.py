@@ -178,3 +178,16 @@ def test_a_command_with_another_mistake_that_cannot_be_mended_is_not_safe() -> N
     bench = sglang("--max-model-len", "4096", "--port", "many")
     cause = only(bench, ArgumentProblem("unknown", "--max-model-len", "4096"))
     assert cause.safety is Safety.MANUAL
+
+
+def test_a_flag_that_the_program_itself_proposes_is_taken() -> None:
+    bench = Bench(Command.parse(("router", "--max-input-token", "9")))
+    cause = only(bench, ArgumentProblem("unknown", "--max-input-token", "9", candidates=("--max-input-tokens",)))
+    assert changed(cause, skip=1) == ("--max-input-tokens", "9")
+    assert cause.safety is Safety.MANUAL  # nobody knows what else this program would refuse
+
+
+def test_of_several_proposals_none_is_taken() -> None:
+    bench = Bench(Command.parse(("router", "--max-token", "9")))
+    problem = ArgumentProblem("unknown", "--max-token", "9", candidates=("--max-tokens", "--max-token-a"))
+    assert only(bench, problem).fix is None

@@ -23,6 +23,11 @@ class ServerArgs:
         assert self.trust_remote_code is not None
         assert self.device in ["cuda"]
         assert tokens > 0
+        assert self.speculative_algorithm.upper() in ("EAGLE", "NGRAM")
+        if not self.device.startswith("cuda"):
+            raise ValueError("needs a GPU")
+        if int(self.context_length) < 2 or len(self.lora_paths) == 0:
+            raise ValueError("too short")
 """
 
 
@@ -99,10 +104,21 @@ def test_a_condition_on_no_argument_is_an_unknown_failure(prefix: Path) -> None:
     assert (cause.rule, cause.category) == ("any/unknown-failure", Category.UNKNOWN)
 
 
-def test_an_exception_with_a_message_is_no_bare_one(prefix: Path) -> None:
-    [cause] = diagnosed(
-        prefix, 8, "assert self.tp_size % self.dp_size == 0", "--tp", "4", error="AssertionError: sizes"
+def test_a_check_with_a_message_is_read_where_no_rule_knows_it(prefix: Path) -> None:
+    code, error = "assert self.tp_size % self.dp_size == 0", "AssertionError: sizes"
+    [cause] = diagnosed(prefix, 8, code, "--tp", "4", "--dp-size", "3", error=error)
+    assert (cause.rule, cause.title, cause.category) == (
+        "any/failed-check",
+        "sizes",
+        Category.INCOMPATIBLE_ARGUMENTS,
     )
+    assert "--dp-size is 3" in cause.explanation
+
+
+def test_a_check_with_a_message_is_not_guessed_from_the_log_alone(prefix: Path) -> None:
+    (prefix / "sglang" / "server_args.py").unlink()
+    code, error = "assert self.tp_size % self.dp_size == 0", "AssertionError: sizes"
+    [cause] = diagnosed(prefix, 8, code, "--tp", "4", "--dp-size", "3", error=error)
     assert cause.rule == "any/unknown-failure"
 
 
@@ -119,3 +135,25 @@ def test_without_the_source_a_part_of_a_condition_proposes_nothing(prefix: Path)
     (prefix / "sglang" / "server_args.py").unlink()
     [cause] = diagnosed(prefix, 6, "and self.trust_remote_code is not None")
     assert (cause.category, cause.fix) == (Category.MISSING_ARGUMENT, None)
+
+
+@pytest.mark.parametrize(
+    ("lineno", "arguments", "told"),
+    [
+        (13, ("--speculative-algorithm", "x"), "--speculative-algorithm is x"),
+        (15, ("--device", "cpu"), "--device is cpu"),
+        (17, ("--context-length", "1"), "--context-length is 1"),
+    ],
+    ids=["case", "beginning", "converted"],
+)
+def test_a_setting_is_seen_through_what_only_spells_or_measures_it(
+    prefix: Path, lineno: int, arguments: tuple[str, str], told: str
+) -> None:
+    code = SOURCE.splitlines()[lineno - 1].strip()
+    [cause] = diagnosed(prefix, lineno, code, *arguments, error="ValueError: no")
+    assert told in cause.explanation
+
+
+def test_a_condition_is_told_without_double_negation(prefix: Path) -> None:
+    [cause] = diagnosed(prefix, 15, 'raise ValueError("needs a GPU")', "--device", "cpu", error="ValueError: no")
+    assert "The condition that had to hold: self.device.startswith('cuda')." in cause.explanation

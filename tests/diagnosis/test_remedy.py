@@ -57,6 +57,11 @@ def test_a_number_is_rounded_down_to_a_multiple() -> None:
     assert tail(found) == ("--context-length", "4096")
 
 
+def test_a_number_may_be_so_much_more_than_another() -> None:
+    found = remedy(bench(), {"tokens": "4096"}, set={"--context-length": {"floor": "{tokens}", "plus": 512}})
+    assert tail(found) == ("--context-length", "4608")
+
+
 @pytest.mark.parametrize(
     ("now", "change", "then"),
     [

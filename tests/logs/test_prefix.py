@@ -41,6 +41,12 @@ BODY = "Load weight begin."
         "E0112 10:00:00.123456 123 file.cc:12] ",
         "[E112 10:00:00.123456789 ProcessGroupNCCL.cpp:616] ",
         "ERROR:    ",
+        "2026-01-12T10:00:00.000001Z  INFO text_generation_launcher: ",
+        "2026-01-12T10:00:00.01Z ERROR warmup{max=9 size=None}:warmup: text_generation_client: router/lib.rs:46: ",
+        "2026-01-12T10:00:00.1Z 2026-01-12T10:00:00.001Z  WARN text_generation_router::server: server.rs:2: ",
+        "(ServeController pid=9) WARNING 2026-01-12 10:00:00,123 controller 9 -- ",
+        "(ServeReplica:default:LLM pid=9) INFO 2026-01-12 10:00:00,123 default_LLM a8d12 0b1c-22 -- ",
+        "(ServeReplica:default:LLM pid=9) ERROR 2026-01-12 10:00:00,123 default_LLM a8d12 replica.py:300 - ",
         "[2026-01-12 10:00:00 +0000] [12] [ERROR] ",
         "[01/12/2026-10:00:00] [TRT-LLM] [RANK 1] [E] ",
         "[TensorRT-LLM][ERROR] ",
@@ -50,6 +56,11 @@ BODY = "Load weight begin."
 )
 def test_the_body_begins_behind_all_prefixes(prefix: str) -> None:
     assert parse_line(7, prefix + BODY).line.body == BODY
+
+
+@pytest.mark.parametrize("body", ["CUDA error: out of memory", "docker error: no space", "Error: no luck"])
+def test_words_behind_a_dockers_time_are_no_host_and_unit(body: str) -> None:
+    assert parse_line(1, f"2026-01-12T10:00:00.123456789Z {body}").line.body == body
 
 
 @pytest.mark.parametrize(

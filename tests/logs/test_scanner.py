@@ -133,3 +133,12 @@ def test_a_pattern_that_takes_too_long_is_suspended_and_reported() -> None:
 def test_a_pattern_that_is_no_regex_is_told_with_its_text() -> None:
     with pytest.raises(RuleError, match=r"\(unclosed"):
         LogDigester(PatternSet(["(unclosed"]))
+
+
+@pytest.mark.parametrize(
+    "block",
+    [b"needle", b"first\nneedle", b"first\nneedle\n" + b"x" * 9000 + b"\n", b"needle\n" + b"x" * 200_000],
+    ids=["no line end", "last line without end", "long line behind short ones", "long line without end"],
+)
+def test_a_block_that_cannot_be_cut_evenly_is_searched_to_its_end(block: bytes) -> None:
+    assert HyperscanScanner([(0, "needle")]).scan(block) == [(block.index(b"needle") + 6, 0)]
