@@ -74,9 +74,8 @@ def look(server: ServerView) -> Truth:
     supervised = alive(server.supervisor)
     if supervised or server.state in DOWN:
         return Truth(server.state, server.evidence, server.pid, supervised)
-    if server.watched and server.supervisor is None and server.process is None:
-        # Others start it, and its log is all that tells of it: a process that was never known can't be missed.
-        return Truth(server.state, server.evidence, None, supervised=False)
+    if server.watched and server.supervisor is None:
+        return _look_at_watched(server)
     seen = reached_of(server)
     watcher = f"the Crashcart (pid {server.supervisor.pid})" if server.supervisor else "the Crashcart"
     if server.process is not None and alive(server.process):
@@ -84,6 +83,14 @@ def look(server: ServerView) -> Truth:
         return Truth(server.state, text, server.process.pid, supervised=False)
     process = f"process {server.process.pid}" if server.process else "its process"
     text = f"gone: neither {process} nor {watcher} that supervised it runs any more; last seen: {seen}"
+    return Truth(ServerState.EXITED, text, None, supervised=False)
+
+
+def _look_at_watched(server: ServerView) -> Truth:
+    """Its log tells of it, and its process where that was found. What was never known is not missed."""
+    if server.process is None or alive(server.process):
+        return Truth(server.state, server.evidence, server.pid, supervised=False)
+    text = f"gone: process {server.process.pid} does not run any more; last seen: {reached_of(server)}"
     return Truth(ServerState.EXITED, text, None, supervised=False)
 
 

@@ -10,7 +10,7 @@ from app.core.command import Command
 from app.core.errors import CrashcartError, UsageError
 from app.core.model import Diagnosis, Exit
 from app.core.vocabulary import Category, Outcome, ServerState
-from app.diagnosis.pipeline import Pipeline
+from app.diagnosis.pipeline import Pipeline, Session
 from app.service.asking import Truth, look, told, unknown
 from app.service.intake import kept_of
 from app.store.store import Store
@@ -116,13 +116,19 @@ def _diagnosed(
         return launch.diagnosis if launch else None
     if truth.state is ServerState.STOPPED and not text:
         return None
-    session = pipeline().session(engine=server.engine, command=_command(launch))
-    _feed_kept(store, launch, session.feed)
+    session = reading_of(store, server, launch, pipeline())
     if text:
         session.feed(b"\n" + text.encode("utf-8", "replace") + b"\n")
     session.close()
     gone = truth.down and not launch.asked
     return session.diagnose(launch.exit if launch.ended_at is not None else Exit(), expected_running=gone)
+
+
+def reading_of(store: Store, server: ServerView, launch: LaunchView, pipeline: Pipeline) -> Session:
+    """The log of a launch, read as far as it was written."""
+    session = pipeline.session(engine=server.engine, command=_command(launch))
+    _feed_kept(store, launch, session.feed)
+    return session
 
 
 def _feed_kept(store: Store, launch: LaunchView, feed: Callable[[bytes], None]) -> None:

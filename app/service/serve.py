@@ -29,6 +29,7 @@ from app.service.followed import watched_servers
 from app.service.following import Timings
 from app.service.intake_files import FileIntake
 from app.service.metrics import Metrics
+from app.service.others import Others
 from app.service.retention import kept_in_bounds
 from app.service.rulebook import Rulebook
 from app.service.supervising import Supervisor
@@ -77,6 +78,7 @@ class Service:
         self.supervisors: dict[str, Supervisor] = {}
         self.intake: FileIntake | None = None
         self.alerting = Alerting(store, lambda: self.config)
+        self.others = Others(store, lambda: self.config, lambda: self.rulebook.pipeline)
         self.on_change: list[Callable[[Config], None]] = []  # told after a reload
         self.loops: dict[str, Loop] = {}  # further loops, by name: they run until they are cancelled
         self._log = structlog.get_logger("crashcart")
@@ -184,6 +186,7 @@ class Service:
             "following": self._follow,
             "alerts": self.alerting.run,
             "retention": self._keep_in_bounds,
+            "processes": self.others.run,
         }
         for name, loop in {**own, **self.loops}.items():
             self._tasks[name] = asyncio.ensure_future(self._kept_up(name, loop))

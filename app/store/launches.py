@@ -83,6 +83,14 @@ class Launches(Database):
                 enter(session, server, server.state, f"process {pid} started")
             session.add(row)
 
+    def launch_found(self, launch_id: int, pid: int) -> None:
+        """The process behind a launch that others started; what is known of its state stays."""
+        process = ref(pid)
+        with self.write() as session:
+            row = launch_row(session, launch_id)
+            row.pid, row.pid_mark = pid, process.mark
+            session.add(row)
+
     def launch_ended(
         self,
         launch_id: int,
