@@ -21,13 +21,23 @@ from app.store.words import Decision, TransitionKind
 PipelineSource = Callable[[], Pipeline]
 
 _BLOCK = 1 << 20
-# What people say about a server, in contrast to what a server says about itself.
-_SAID = re.compile(r"[a-z']+")
-_COMPLAINTS = re.compile(
-    r"\b(?:broken|crash\w*|dead|die[ds]|down|exited|failed|frozen|gone|hang\w*|hung|killed|offline|stopped|stuck"
-    r"|unreachable|unresponsive)\b"
+# What people say about a server is short and has none of the shapes of what a server says about itself.
+_LONGEST_COMPLAINT = 60  # characters
+_MOST_WORDS = 8
+_LOG_SHAPE = re.compile(
+    r"""\d{4}-\d\d-\d\d|\d\d:\d\d:\d\d       # a time
+    |^\s*[\[({<]|\w=\S|\S/\S+[/.]\w             # a prefix, a setting, a path
+    |\b\w*(?:Error|Exception|Interrupt|Exit|Warning|Timeout)\b\s*(?::|$)  # an exception's name
+    |\b(?:error|fatal|critical|panic|warning|exit(?:ed)?\ (?:code|with)|signal|errno|status)\b.{0,3}[:\d]
+    |:\s+\S+.*:\s                                # bash: vllm: command not found
+    |\(core\ dumped\)|\b(?:CUDA|NCCL|HIP|Xid)\b
+    |--\w""",
+    re.VERBOSE,
 )
-_LONGEST_COMPLAINT = 5  # words
+# What a shell says of a process that died stands alone and begins with a capital.
+_SHELL_SAYS = re.compile(
+    r"(?:Killed|Aborted|Terminated|Hangup|Segmentation fault|Bus error|Illegal instruction|Trace/breakpoint trap)\b\W*"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,13 +89,11 @@ def report(store: Store, text: str, name: str | None, pipeline: PipelineSource) 
 
 
 def is_complaint(text: str) -> bool:
-    """Whether this is what people say ("it crashed again"), in contrast to text of a log."""
-    said = text.strip().rstrip(".!?").lower()
-    words = said.split()
-    plain = "\n" not in said and all(_SAID.fullmatch(word) for word in words)
-    if len(words) == 1:
-        return plain
-    return plain and len(words) <= _LONGEST_COMPLAINT and _COMPLAINTS.search(" ".join(words)) is not None
+    """Whether this is what people say ("it crashed again", in any language), in contrast to text of a log."""
+    said = text.strip()
+    if not said or "\n" in said or len(said) > _LONGEST_COMPLAINT or len(said.split()) > _MOST_WORDS:
+        return False
+    return _LOG_SHAPE.search(said) is None and _SHELL_SAYS.fullmatch(said) is None
 
 
 def _chosen(store: Store, name: str | None) -> ServerView:

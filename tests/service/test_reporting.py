@@ -37,7 +37,13 @@ def launch(store: Store, name: str = "kimi", log: Path | None = None) -> int:
 
 
 @pytest.mark.parametrize(
-    "text", ["crashed", "Crashed!", "down", "it crashed again", "is it down?", "the server hangs", "ok", "server died."]
+    "text",
+    [
+        *("crashed", "Crashed!", "crashed,", "down", "killed", "dead", "error", "OOM", "502", "ok", "CRASHED!!!"),
+        *("it crashed again", "is it down?", "the server hangs", "server died.", "it hangs at 67 %", "oom again"),
+        *("too slow", "not responding", "doesn't work", "won't start", "timed out", "crashed at 3am", "it's dead 😢"),
+        *("abgestürzt", "упал", "崩溃了", "caído"),
+    ],
 )
 def test_what_people_say_is_a_complaint(text: str) -> None:
     assert is_complaint(text)
@@ -50,6 +56,13 @@ def test_what_people_say_is_a_complaint(text: str) -> None:
         "Segmentation fault",
         "torch.OutOfMemoryError",
         "Killed\nSegmentation fault",
+        "Killed",
+        "Aborted (core dumped)",
+        "AssertionError",
+        "bash: vllm: command not found",
+        "/usr/bin/python3: No module named vllm",
+        "error: unrecognized arguments: --foo",
+        "exit code 137",
         "RuntimeError: crashed",
         "[2026-01-12] crashed",
         "since this morning the server that I run has crashed twice",
