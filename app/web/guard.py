@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import hmac
 import ipaddress
@@ -13,6 +14,7 @@ from fastapi import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.service.config import Config
+from app.web.failures import Failures, address_of
 from app.web.problems import Refusal, problem
 
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -21,6 +23,7 @@ _OPEN = ("/healthz", "/readyz", "/docs", "/openapi.json")
 # What is read away after a refusal, so that a client that only writes gets its answer.
 _DRAINED = 64 * 2**20
 _STEP = 64 * 1024
+BODY_SECONDS = 30.0  # in which a body must be complete: who sends slowly holds nobody up
 _SHORT = 64 * 1024
 
 
@@ -31,6 +34,7 @@ class Guard:
         self._app = app
         self._config = config
         self._may_read = may_read
+        self._failures = Failures()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -44,7 +48,9 @@ class Guard:
             if request.method not in _SAFE:
                 body = await incoming.read(_limit(request, self._config()))
         except Refusal as refusal:
-            headers = {"WWW-Authenticate": "Bearer"} if refusal.status == 401 else None
+            headers = {"WWW-Authenticate": "Bearer"} if refusal.status == 401 else {}
+            if refusal.wait is not None:
+                headers["Retry-After"] = str(refusal.wait)
             await incoming.drain()
             await problem(refusal.status, refusal.detail, mend=refusal.mend, headers=headers)(scope, receive, send)
             return
@@ -64,6 +70,10 @@ class Guard:
             return
         if _bearer(request, config.token.get_secret_value()):
             return
+        if "authorization" in request.headers:
+            if wait := self._failures.wait(address_of(request)):
+                raise Refusal(429, "Too many wrong tokens came from your address.", mend=f"Wait {wait} s.", wait=wait)
+            self._failures.add(address_of(request))
         if request.method not in _SAFE or not self._may_read(request):
             raise Refusal(401, "A valid token is needed.", mend="Send `Authorization: Bearer TOKEN`.")
 
@@ -115,6 +125,7 @@ class _Incoming:
         self._receive = receive
         self._taken = 0
         self._more = request.method not in _SAFE
+        self._deadline = asyncio.get_running_loop().time() + BODY_SECONDS
 
     async def read(self, limit: int) -> bytes:
         """The whole body, unpacked; never more of it than the limit is held."""
@@ -145,7 +156,12 @@ class _Incoming:
                 await self._next()
 
     async def _next(self) -> bytes:
-        message = await self._receive()
+        try:
+            async with asyncio.timeout_at(self._deadline):
+                message = await self._receive()
+        except TimeoutError:
+            self._more = False
+            raise Refusal(408, f"The body was not complete within {BODY_SECONDS:g} s.") from None
         self._more = message["type"] == "http.request" and bool(message.get("more_body", False))
         if message["type"] == "http.disconnect":
             raise Refusal(400, "The body ended early.")

@@ -20,9 +20,11 @@ from app.core.vocabulary import Category, IncidentStatus
 from app.service.asking import look
 from app.store.store import Store
 from app.store.words import Wish
+from app.web.failures import Failures, address_of
 from app.web.incident_page import incident_page
 from app.web.news import news
 from app.web.presenting import STATIC, environment
+from app.web.pulse import Pulse
 from app.web.sessions import Sessions
 
 _PAGE = 50
@@ -66,6 +68,8 @@ class _Pages:
     def __init__(self, store: Store, sessions: Sessions) -> None:
         self._store = store
         self._sessions = sessions
+        self._failures = Failures()
+        self._pulse = Pulse(store)
         self._templates = environment()
 
     def router(self) -> APIRouter:
@@ -143,7 +147,7 @@ class _Pages:
 
     def stream(self, request: Request) -> Response:
         """Tells pages of news; 204 ends a browser's asking again."""
-        return news(self._store, request) if self._sessions.allows(request) else Response(status_code=204)
+        return news(self._pulse, request) if self._sessions.allows(request) else Response(status_code=204)
 
     def lost(self, request: Request) -> Response:
         """An address that no page has."""
@@ -184,11 +188,17 @@ class _Pages:
 
     async def login(self, request: Request) -> Response:
         """Takes the token and gives a session for it."""
+        if wait := self._failures.wait(address_of(request)):
+            text = f"Too many wrong tokens came from your address. Try again in {wait} s."
+            answer = await run_in_threadpool(lambda: self._page(request, "login.html", status=429, error=text))
+            answer.headers["Retry-After"] = str(wait)
+            return answer
         try:
             form = await _fields(request)
         except _RefusedError as refused:
             return await run_in_threadpool(self._message, request, refused)
         if not self._sessions.opens(form.get("token", "")):
+            self._failures.add(address_of(request))
             return await run_in_threadpool(
                 lambda: self._page(request, "login.html", status=401, error="That is not the token.")
             )

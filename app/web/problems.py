@@ -23,9 +23,12 @@ _STATUS = {NotFoundError: 404, StaleError: 409, UsageError: 422, CommandError: 4
 class Refusal(Exception):  # noqa: N818 - it is an answer
     """A request that is answered with a problem."""
 
-    def __init__(self, status: int, detail: str, *, field: str | None = None, mend: str | None = None) -> None:
+    def __init__(
+        self, status: int, detail: str, *, field: str | None = None, mend: str | None = None, wait: int | None = None
+    ) -> None:
+        """`wait`: seconds after which it may be tried again."""
         super().__init__(detail)
-        self.status, self.detail, self.field, self.mend = status, detail, field, mend
+        self.status, self.detail, self.field, self.mend, self.wait = status, detail, field, mend, wait
 
 
 def problem(

@@ -11,12 +11,12 @@ from fastapi import APIRouter, Header, Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import StreamingResponse
 
-from app.service.objects import progress_json, time_json
+from app.service.objects import time_json
 from app.service.serve import Service
 from app.store.store import Store
 from app.store.views import TransitionView
+from app.web.pulse import LOOK, Pulse
 
-_LOOK = 0.25  # seconds between looks at the store
 _BEAT = 15.0  # so that proxies and we notice a line that is dead
 _PAGE = 200
 _MAX_ID = 2**63 - 1
@@ -26,6 +26,7 @@ _HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
 def stream_routes(service: Service) -> APIRouter:
     """The one route."""
     router = APIRouter(tags=["stream"])
+    pulse = Pulse(service.store)
 
     @router.get(
         "/stream",
@@ -38,40 +39,33 @@ def stream_routes(service: Service) -> APIRouter:
     ) -> StreamingResponse:
         after = await run_in_threadpool(service.store.newest_transition) if last is None else last
         return StreamingResponse(
-            _events(request, service.store, after), media_type="text/event-stream", headers=_HEADERS
+            _events(request, service.store, pulse, after), media_type="text/event-stream", headers=_HEADERS
         )
 
     return router
 
 
-async def _events(request: Request, store: Store, after: int) -> AsyncIterator[str]:
+async def _events(request: Request, store: Store, pulse: Pulse, after: int) -> AsyncIterator[str]:
     """Everything after that id, for as long as the client listens."""
     yield "retry: 2000\n\n"
     loop = asyncio.get_running_loop()
-    progress = await run_in_threadpool(_progress, store)
+    known = (await pulse.now()).servers
     beat = loop.time() + _BEAT
     while not await request.is_disconnected():
-        lines = await run_in_threadpool(store.transitions, after, _PAGE)
+        moment = await pulse.now()
+        lines = await run_in_threadpool(store.transitions, after, _PAGE) if moment.newest > after else ()
         for line in lines:
             after = line.id
             yield _event("transition", _transition(line), line.id)
-        now = await run_in_threadpool(_progress, store)
-        for name, at in now.items():
-            if at != progress.get(name):
+        for name, at in moment.servers.items():
+            if at != known.get(name):
                 yield _event("progress", {"server": name, **at})
-        progress = now
+        known = moment.servers
         if loop.time() >= beat:
             beat = loop.time() + _BEAT
             yield ": still here\n\n"
         if len(lines) < _PAGE:
-            await asyncio.sleep(_LOOK)
-
-
-def _progress(store: Store) -> dict[str, dict[str, Any]]:
-    return {
-        server.name: {"state": server.state.value, "progress": progress_json(server.progress)}
-        for server in store.list_servers()
-    }
+            await asyncio.sleep(LOOK)
 
 
 def _transition(line: TransitionView) -> dict[str, Any]:
