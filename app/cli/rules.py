@@ -41,6 +41,7 @@ def register(app: typer.Typer) -> None:
     rules.command("show", epilog="Example: crashcart rules show any/port-in-use")(show)
     rules.command("test", epilog="Example: crashcart rules test ./rules/sglang/our-rule.yaml")(try_examples)
     rules.command("lint", epilog="Example: crashcart rules lint ./rules")(lint)
+    rules.command("schema", epilog="Example: crashcart rules schema > schema.json")(print_schema)
     app.add_typer(rules, name="rules", help="List, show, test and lint the rules that diagnosis knows.")
 
 
@@ -140,6 +141,11 @@ def lint(
                 typer.echo(f"  {error.mend}")
         typer.echo(f"{_count(len(chosen), 'rule')}, {_count(len(problems), 'problem')}")
     raise typer.Exit(1 if problems else 0)
+
+
+def print_schema() -> None:
+    """Print the JSON Schema of a rule file, for editors."""
+    typer.echo(json_schema(), nl=False)
 
 
 def _logs(folder: Path) -> list[Path]:

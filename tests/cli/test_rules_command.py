@@ -11,6 +11,7 @@ from typer.testing import CliRunner, Result
 
 from app.cli.commands import build_app
 from app.core.errors import UsageError
+from app.core.resources import rules_folder
 from tests.rules.making import CAUSE, write
 
 GOOD: dict[str, Any] = {
@@ -170,6 +171,10 @@ def test_lint_as_json_has_file_and_field(site: Path) -> None:
 def test_lint_of_a_missing_path_is_a_usage_error(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"There is no .*nowhere"):
         run("lint", str(tmp_path / "nowhere"))
+
+
+def test_the_schema_has_a_command_of_its_own() -> None:
+    assert run("schema").stdout == (rules_folder() / "schema.json").read_text()
 
 
 def test_the_schema_for_editors_is_json() -> None:
