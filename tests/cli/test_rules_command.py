@@ -200,3 +200,12 @@ def test_an_examples_version_decides_by_which_flags_its_command_is_corrected(
     path = write(tmp_path, "sglang/flux", **{**GOOD, "fix": fix, "examples": [example, GOOD["examples"][1]]})
 
     assert run("test", str(path)).exit_code == 0
+
+
+def test_explain_says_which_line_proves_a_rule(site: Path, tmp_path: Path) -> None:
+    log = tmp_path / "server.log"
+    log.write_text("all is well\nflux capacitor: out of plutonium\n")
+
+    steps = json.loads(run("explain", "sglang/flux", str(log), "--rules", str(site), "--json").stdout)
+
+    assert [(step["holds"], step["line"]) for step in steps] == [(True, 2)]
