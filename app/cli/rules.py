@@ -29,6 +29,7 @@ from app.rules.lint import loud_on_healthy
 from app.rules.load import RuleSet, load_rules
 from app.rules.scene import Scene
 from app.rules.schema import FixSpec, Rule, json_schema
+from app.rules.why import steps
 
 Folders = Annotated[list[Path] | None, typer.Option("--rules", help="Folder of your own rules; may be repeated.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -41,6 +42,8 @@ def register(app: typer.Typer) -> None:
     rules.command("show", epilog="Example: crashcart rules show any/port-in-use")(show)
     rules.command("test", epilog="Example: crashcart rules test ./rules/sglang/our-rule.yaml")(try_examples)
     rules.command("lint", epilog="Example: crashcart rules lint ./rules")(lint)
+    rules.command("explain", epilog="Example: crashcart rules explain any/port-in-use server.log")(explain)
+    rules.command("schema", epilog="Example: crashcart rules schema > schema.json")(print_schema)
     app.add_typer(rules, name="rules", help="List, show, test and lint the rules that diagnosis knows.")
 
 
@@ -140,6 +143,29 @@ def lint(
                 typer.echo(f"  {error.mend}")
         typer.echo(f"{_count(len(chosen), 'rule')}, {_count(len(problems), 'problem')}")
     raise typer.Exit(1 if problems else 0)
+
+
+def explain(
+    name: Annotated[str, typer.Argument(metavar="ID", help="The rule's id: <engine>/<name>.")],
+    log: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="The log to ask.")],
+    folders: Folders = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show which questions of a rule hold on a log, each asked alone."""
+    ruleset = _load(folders)
+    rule = _find(ruleset, name)
+    found = list(steps(rule.when, Workbench(ruleset).with_log(Scene(), log.read_bytes())))
+    if as_json:
+        _print_json([step._asdict() for step in found])
+        return
+    for step in found:
+        where = f" (line {step.line})" if step.line else ""
+        typer.echo(f"{'yes' if step.holds else 'no':<4}{'  ' * step.depth}{neutralise(step.question)}{where}")
+
+
+def print_schema() -> None:
+    """Print the JSON Schema of a rule file, for editors."""
+    typer.echo(json_schema(), nl=False)
 
 
 def _logs(folder: Path) -> list[Path]:

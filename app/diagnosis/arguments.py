@@ -30,6 +30,12 @@ _RULES: Mapping[ProblemKind, tuple[str, Category]] = {
     "required": ("any/required-argument-missing", Category.MISSING_ARGUMENT),
     "conflict": ("any/conflicting-arguments", Category.INCOMPATIBLE_ARGUMENTS),
 }
+# Names of one and the same number format.
+_FORMATS = (
+    ("float16", "half", "fp16", "f16", "torch.float16"),
+    ("bfloat16", "bf16", "torch.bfloat16"),
+    ("float32", "float", "fp32", "f32", "torch.float32"),
+)
 _NAME_WRONG = ("unknown", "removed", "ambiguous")
 _ORDER = (Safety.SAFE, Safety.DEGRADING, Safety.MANUAL)
 _MOST_ROUNDS = 4  # of mending what a corrected command still has wrong
@@ -225,6 +231,10 @@ def _as_json(text: str) -> object:
 
 def _other_choice(problem: ArgumentProblem, bench: Bench) -> Step | None:
     typed = problem.value or ""
+    choice = _same_format(typed, problem.choices)
+    if choice is not None and problem.flag:
+        flag = bench.typed(problem.flag) or problem.flag
+        return Step(Fix(set={flag: choice}), Safety.SAFE, f"{choice} is this program's name for {typed}")
     choice = clear_choice(typed, problem.choices)
     # A slip of one key in a word can mean nothing else; further off, a person looks at it.
     safety = Safety.SAFE if choice and nearness.distance(typed.lower(), choice.lower(), 2) <= 1 else Safety.MANUAL
@@ -233,6 +243,12 @@ def _other_choice(problem: ArgumentProblem, bench: Bench) -> Step | None:
         return None
     flag = bench.typed(problem.flag) or problem.flag
     return Step(Fix(set={flag: choice}), safety, f"{choice} is the only choice named like {typed}")
+
+
+def _same_format(typed: str, choices: Sequence[str]) -> str | None:
+    """The choice that is another name of the same number format: `float16` for `fp16`."""
+    names = next((names for names in _FORMATS if typed.lower() in names), ())
+    return next((name for name in names if name in choices and name != typed), None)
 
 
 def _longer_name(typed: str, choices: Sequence[str]) -> str | None:

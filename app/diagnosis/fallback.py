@@ -12,6 +12,7 @@ from app.diagnosis.endings import signal_named
 from app.diagnosis.mechanism import complaint, kind_of
 from app.diagnosis.ranking import depth
 from app.diagnosis.recognise import Places, Seen, interrupted
+from app.diagnosis.whereabouts import ONLY_BEFORE_READY, is_slip, kind_by_place
 
 _ASKED = ("SIGINT", "SIGTERM")
 _NEAR_THE_END = 60  # lines that a dying program still prints after what killed it
@@ -64,20 +65,22 @@ def last_resort(
         what = next((line for line in event.lines if _WHAT.match(line.body)), None)
         plain = what is None and _BARE_ABORT.match(event.first.body) is not None
         before = _complaint(digest, seen, harmless, event.first) if plain else None
-        return _unknown(what or before or event.first, event, exit), event
+        return _unknown(what or before or event.first, event, exit, seen.phase), event
     if event is not None:
-        return _unknown(_root_line(event), event, exit, telling=_key_line(event).number not in echoes), event
+        return _unknown(
+            _root_line(event), event, exit, seen.phase, telling=_key_line(event).number not in echoes
+        ), event
     if symptoms:
         before = _complaint(digest, seen, harmless, symptoms[0].line)
         telling = before is not None or symptoms[0].rule in _TELLING_ECHOES
-        return _unknown(before or symptoms[0].line, None, exit, telling=telling), None
+        return _unknown(before or symptoms[0].line, None, exit, seen.phase, telling=telling), None
     if killed and exit.signal is not None:
         return _killed(exit.signal, seen), None
     errors = [event for event in digest.events if event.kind == "error" and event.first.number not in harmless]
     if exit.code not in (None, 0) or (not exit.known and errors and _ends_with(errors[-1], digest, seen, place)):
         error = errors[0] if errors else None
         line = error.first if error else _complaint(digest, seen, harmless)
-        return _unknown(line, error, exit, more=_causes_below(digest, line)), error
+        return _unknown(line, error, exit, seen.phase, more=_causes_below(digest, line)), error
     return None
 
 
@@ -164,17 +167,23 @@ def _causes_below(digest: LogDigest, line: Line | None) -> str:
     return "\n".join(below[start + 1 :]) if start is not None else ""
 
 
-def _unknown(line: Line | None, event: Event | None, exit: Exit, *, telling: bool = True, more: str = "") -> Cause:
+def _unknown(
+    line: Line | None, event: Event | None, exit: Exit, phase: Phase, *, telling: bool = True, more: str = ""
+) -> Cause:
     """`telling`: the line is no mere echo, so its words and `more` may tell what kind of failure it is."""
     ended = f" It ended with {exit}." if exit.code is not None else f" It was {exit}." if exit.signal else ""
     shown = "This line of the log is the nearest to it." if line is not None else "The log shows no error."
     root = _root(event) if event is not None else None
     said = f"{root.type}: {root.message}" if root is not None else line.body if line is not None else ""
     around = event.text if event is not None and root is None else ""
-    kind = next((found for text in (more, said, around) if (found := kind_of(text))), None) if telling else None
-    by_words = f" By its words it is of the kind {kind}." if kind is not None else ""
+    words = () if is_slip(root) else (more, said, around)
+    kinds = (found for text in words if (found := kind_of(text)) is not None)
+    told = next((one for one in kinds if phase is not Phase.READY or one not in ONLY_BEFORE_READY), None)
+    placed = kind_by_place(root, phase) if told is None else None
+    kind = (told or placed) if telling else None
+    by_words = f" By its {'words' if told else 'place'} it is of the kind {kind}." if kind is not None else ""
     return Cause(
-        rule="any/unknown-failure" if kind is None else "any/by-its-words",
+        rule="any/unknown-failure" if kind is None else "any/by-its-words" if told else "any/by-its-place",
         category=kind or Category.UNKNOWN,
         title=_unknown_title(event),
         explanation=f"No rule knows this failure. {shown}{by_words}{ended}",

@@ -106,6 +106,7 @@ WORDS: tuple[tuple[Category, tuple[str, ...]], ...] = (
         Category.UNSUPPORTED_GPU,
         (
             r"no kernel image",
+            r"kernel image is invalid",
             r"invalid device function",
             r"compute (?:cap\w*|capability)\b",
             r"capability .{0,40}(?:not supported|not compatible|required)",
@@ -143,6 +144,8 @@ WORDS: tuple[tuple[Category, tuple[str, ...]], ...] = (
             r"mismatched version",
             r"version `?[\w.]+'? not found",
             r"abi (?:mismatch|version)",
+            r"unsupported toolchain",
+            r"could not run .{1,80} with arguments from the .{1,20} backend",
             r"(?:built|compiled|generated) (?:with|for|against|on) (?:a |an )?(?:different|another|incompatible"
             r"|newer|older)",
             r"(?:requires?|needs?|please (?:update|upgrade)|supports only) .{0,60}(?:newer|later|higher|version"
@@ -337,7 +340,8 @@ WORDS: tuple[tuple[Category, tuple[str, ...]], ...] = (
     (
         Category.MULTIMODAL_PROCESSING,
         (
-            r"(?:image|video|audio|vision|multimodal|mm_|pixel|placeholder)\w* .{0,80}(?:not supported|mismatch"
+            r"(?<!kernel )(?:image|video|audio|vision|multimodal|mm_|pixel|placeholder)\w* .{0,80}(?:not supported"
+            r"|mismatch"
             r"|failed|error|do(?:es)? not match|invalid|tokens)",
             r"mmproj",
             r"\bclip model\b",
@@ -378,7 +382,7 @@ WORDS: tuple[tuple[Category, tuple[str, ...]], ...] = (
         (
             r"unknown projector type",
             r"rewrite for architectures",
-            r"(?:unrecognized|unimplemented) (?:model|arch\w*)",
+            r"(?:unrecognized|unimplemented) (?:model|arch\w*|configuration class)",
             r"unsupported (?:model|arch\w*)",
             r"unknown (?:model )?(?:arch\w*|model type)",
             r"model (?:type|arch\w*|class)\b.{0,80}(?:not supported|unsupported|not recognized|unknown|not"
@@ -392,6 +396,8 @@ WORDS: tuple[tuple[Category, tuple[str, ...]], ...] = (
         (
             r"size mismatch",
             r"shape mismatch",
+            r"exceeds dimension size",
+            r"no (?:module or )?parameter named",
             r"wrong shape",
             r"shapes? .{0,60}(?:do not match|cannot be multiplied|mismatch)",
             r"missing (?:tensor|key|weight)",
@@ -415,6 +421,10 @@ WORDS: tuple[tuple[Category, tuple[str, ...]], ...] = (
             r"must be (?:less|greater|smaller|larger|at least|at most|equal|<|>|<=|>=)",
             r"only (?:supported|works|valid) (?:with|when|if)",
             r"requires? --?\w",
+            r"cannot use .{1,60} (?:for|with|when)\b",
+            r"\b(?:is|are) (?:greater|larger|more|less|smaller) than (?:the )?"
+            r"(?:max|min|model|config|allowed|supported)",
+            r"(?:not|n't) (?:yet )?supported\b.{0,40}\b(?:backend|mode|attention|parallel)",
         ),
     ),
     (
@@ -466,6 +476,13 @@ WORDS: tuple[tuple[Category, tuple[str, ...]], ...] = (
             r"out of range",
             r"expected one of",
             r"unknown value",
+        ),
+    ),
+    (
+        Category.INVALID_ARGUMENT_VALUE,
+        (
+            r"\b(?:unknown|invalid|unrecognized|unsupported) [\w -]{0,30}"
+            r"\b(?:backend|method|format|mode|type|parser|policy)\b:? ?['\"`]?\w",
         ),
     ),
     (

@@ -11,6 +11,7 @@ from typer.testing import CliRunner, Result
 
 from app.cli.commands import build_app
 from app.core.errors import UsageError
+from app.core.resources import rules_folder
 from tests.rules.making import CAUSE, write
 
 GOOD: dict[str, Any] = {
@@ -172,6 +173,10 @@ def test_lint_of_a_missing_path_is_a_usage_error(tmp_path: Path) -> None:
         run("lint", str(tmp_path / "nowhere"))
 
 
+def test_the_schema_has_a_command_of_its_own() -> None:
+    assert run("schema").stdout == (rules_folder() / "schema.json").read_text()
+
+
 def test_the_schema_for_editors_is_json() -> None:
     assert json.loads(run("lint", "--schema").stdout)["title"] == "Crashcart rule"
 
@@ -195,3 +200,12 @@ def test_an_examples_version_decides_by_which_flags_its_command_is_corrected(
     path = write(tmp_path, "sglang/flux", **{**GOOD, "fix": fix, "examples": [example, GOOD["examples"][1]]})
 
     assert run("test", str(path)).exit_code == 0
+
+
+def test_explain_says_which_line_proves_a_rule(site: Path, tmp_path: Path) -> None:
+    log = tmp_path / "server.log"
+    log.write_text("all is well\nflux capacitor: out of plutonium\n")
+
+    steps = json.loads(run("explain", "sglang/flux", str(log), "--rules", str(site), "--json").stdout)
+
+    assert [(step["holds"], step["line"]) for step in steps] == [(True, 2)]

@@ -151,6 +151,14 @@ def test_a_choice_in_other_letters_is_mended() -> None:
     assert cause.safety is Safety.SAFE
 
 
+@pytest.mark.parametrize(("typed", "meant"), [("fp16", "float16"), ("bf16", "bfloat16"), ("fp32", "float32")])
+def test_another_name_of_a_number_format_is_mended(typed: str, meant: str) -> None:
+    choices = ("auto", "half", "float16", "bfloat16", "float", "float32")
+    cause = only(sglang("--dtype", typed), ArgumentProblem("bad-choice", "--dtype", typed, choices=choices))
+    assert changed(cause) == ("--dtype", meant)
+    assert cause.safety is Safety.SAFE
+
+
 @pytest.mark.parametrize(
     ("kind", "rule", "category"),
     [

@@ -52,3 +52,13 @@ def test_no_more_than_a_few_files_are_kept(tmp_path: Path) -> None:
     for number in range(12):
         found(PatternSet([f"x{number}"], cache=tmp_path))
     assert len(list(tmp_path.iterdir())) == 8
+
+
+def test_nothing_is_read_from_or_written_to_a_folder_that_others_may_write(tmp_path: Path) -> None:
+    found(PatternSet(PATTERNS, cache=tmp_path))
+    tmp_path.chmod(0o777)
+    again = PatternSet(PATTERNS, cache=tmp_path)
+    assert found(again) == dict.fromkeys(PATTERNS, 1)
+    assert "_forms" in vars(again)  # all was compiled anew
+    assert found(PatternSet(PATTERNS[:1], cache=tmp_path)) == {PATTERNS[0]: 1}
+    assert len(list(tmp_path.iterdir())) == 1
