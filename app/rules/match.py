@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 __all__ = ["Match", "RuleSet", "Scene", "furthest_phase", "holds", "match", "match_preflight"]
 
 _MOST_SOLUTIONS = 500
+# Programs that run another engine inside of them, whose words stand in their logs. What `other` runs is not known.
+_RUNS = {Engine.OLLAMA: (Engine.LLAMACPP.value,)}
 
 
 def match(ruleset: RuleSet, scene: Scene, *, problems: list[RuleError] | None = None) -> list[Match]:
@@ -62,7 +64,7 @@ def applies(rule: Rule, engine: Engine | None, version: str | None) -> bool:
     if engine is None:
         return True
     if rule.engines is None:
-        return rule.folder in ("any", engine.value)
+        return engine is Engine.OTHER or rule.folder in ("any", engine.value, *_RUNS.get(engine, ()))
     if engine not in rule.engines:
         return False
     known = read_version(version or "")

@@ -13,8 +13,8 @@ from app.core.command import Command
 from app.core.errors import RuleError
 from app.core.model import Hit, Hits, LogDigest
 from app.core.vocabulary import Engine, Phase
-from app.rules.load import RuleSet
-from app.rules.match import furthest_phase, holds, match, match_preflight
+from app.rules.load import RuleSet, builtin_rules
+from app.rules.match import applies, furthest_phase, holds, match, match_preflight
 from app.rules.scene import Scene
 from app.rules.schema import Rule
 from tests.rules.making import line, matched, raised, rule, ruleset, seen, traceback
@@ -214,3 +214,17 @@ def test_a_probe_is_asked_before_a_launch() -> None:
 
     assert before(of, "python3 -m sglang.launch_server --port 31000", probes={"port_in_use": [31000]}) != []
     assert before(of, "python3 -m sglang.launch_server --port 31000", probes={"port_in_use": [22]}) == []
+
+
+@pytest.mark.parametrize(
+    ("engine", "folder", "expected"),
+    [
+        (Engine.OLLAMA, "llamacpp", True),
+        (Engine.OLLAMA, "vllm", False),
+        (Engine.LLAMACPP, "ollama", False),
+        (Engine.OTHER, "vllm", True),
+    ],
+)
+def test_a_rule_counts_where_its_engine_runs_inside_of_another(engine: Engine, folder: str, expected: bool) -> None:
+    rule = next(rule for rule in builtin_rules().rules if rule.folder == folder and rule.engines is None)
+    assert applies(rule, engine, None) is expected
