@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 from app.core.command import Command
 from app.core.errors import CrashcartError, UsageError
@@ -136,6 +137,16 @@ def reading_of(store: Store, server: ServerView, launch: LaunchView, pipeline: P
     """The log of a launch, read as far as it was written."""
     session = pipeline.session(engine=server.engine, command=_command(launch))
     _feed_kept(store, launch, session.feed)
+    return session
+
+
+def reading(log: Path, launch: LaunchView, pipeline: Pipeline) -> Session:
+    """A copy of a launch's log, read to its end. OSError is for the caller."""
+    session = pipeline.session(engine=launch.engine, command=_command(launch))
+    with log.open("rb") as file:
+        while block := file.read(_BLOCK):
+            session.feed(block)
+    session.close()
     return session
 
 

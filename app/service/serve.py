@@ -31,6 +31,7 @@ from app.service.intake_files import FileIntake
 from app.service.metrics import Metrics
 from app.service.others import Others
 from app.service.retention import kept_in_bounds
+from app.service.retriage import retriage
 from app.service.rulebook import Rulebook
 from app.service.supervising import Supervisor
 from app.store.locks import locked
@@ -84,6 +85,8 @@ class Service:
         self._log = structlog.get_logger("crashcart")
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._stopping = asyncio.Event()
+        self._newer_rules = asyncio.Event()
+        self._newer_rules.set()
         self._reloading = asyncio.Lock()
 
     @property
@@ -152,6 +155,7 @@ class Service:
             for told in self.on_change:
                 told(self.config)
             self._tell_rules()
+            self._newer_rules.set()
             self._log.info("reloaded", servers=list(self.config.servers))
             return True
 
@@ -187,9 +191,18 @@ class Service:
             "alerts": self.alerting.run,
             "retention": self._keep_in_bounds,
             "processes": self.others.run,
+            "retriage": self._diagnose_again,
         }
         for name, loop in {**own, **self.loops}.items():
             self._tasks[name] = asyncio.ensure_future(self._kept_up(name, loop))
+
+    async def _diagnose_again(self) -> None:
+        """At the start and after each reload: the rules may be newer than what is stored."""
+        while True:
+            await self._newer_rules.wait()
+            self._newer_rules.clear()
+            for one in await asyncio.to_thread(retriage, self.store, self.rulebook.pipeline):
+                self._log.info("diagnosed again", incident=one.incident_id, before=one.before, after=one.after)
 
     async def _keep_in_bounds(self) -> None:
         await kept_in_bounds(self.store, lambda: self.config)

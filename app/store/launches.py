@@ -10,10 +10,10 @@ from sqlmodel import Session, col, select
 from app.core.model import Diagnosis, Exit
 from app.core.vocabulary import Category, Engine, Mode, Phase, ServerState
 from app.store.database import Database
-from app.store.encode import diagnosis_in, path_in, words_in
+from app.store.encode import diagnosis_in, path_in, text_in, words_in
 from app.store.episodes import close_attempt, join_or_open, put_right
 from app.store.locks import checked_name
-from app.store.models import AttemptRow, DiagnosisRow, LaunchRow, ServerRow, now
+from app.store.models import AttemptRow, DiagnosisRow, IncidentRow, LaunchRow, ServerRow, now
 from app.store.processes import ref
 from app.store.rows import enter, launch_row, launch_view, note
 from app.store.texts import described_end
@@ -167,6 +167,19 @@ class Launches(Database):
             keep_diagnosis(session, row, diagnosis)
             note(session, server, TransitionKind.NOTE, incident.title, incident_id=incident.id, launch_id=launch_id)
             return incident.id or 0
+
+    def diagnosed_again(self, launch_id: int, diagnosis: Diagnosis, text: str) -> None:
+        """A better diagnosis of an old launch: kept with a line of the timeline; what was done stays as it is."""
+        top = diagnosis.causes[0]
+        with self.write() as session:
+            row = launch_row(session, launch_id)
+            keep_diagnosis(session, row, diagnosis)
+            incident = session.get(IncidentRow, row.incident_id) if row.incident_id is not None else None
+            if incident is not None:
+                incident.category, incident.title = top.category, text_in(top.title)
+                incident.fingerprint = diagnosis.fingerprint or incident.fingerprint
+                session.add(incident)
+            note(session, row.server, TransitionKind.NOTE, text, incident_id=row.incident_id, launch_id=launch_id)
 
     def settled(self, launch_id: int, text: str) -> int | None:
         """Ready, and stayed so for the settle time: its command is good, its attempt held, the episode is over.
