@@ -14,7 +14,7 @@ from app.service.objects import incident_json, proposal_json, server_json, wait_
 from app.service.serve import Service
 from app.store.wishes import ServerWish
 from app.store.words import Wish
-from app.web.bodies import INCIDENT, MAX_ID, SERVER, Amended, Decided, example
+from app.web.bodies import INCIDENT, MAX_ID, RULE, SERVER, Amended, Decided, example
 from app.web.problems import Refusal, described
 
 LONGEST_WAIT = 600.0
@@ -170,7 +170,11 @@ def rule_routes(service: Service) -> APIRouter:
     """`/rules`."""
     router = APIRouter(tags=["rules"])
 
-    @router.get("/rules", summary="The rules in use", responses=described(400, 401, 503))
+    @router.get(
+        "/rules",
+        summary="The rules in use",
+        responses={200: example("In the order in which they are asked", [RULE]), **described(400, 401, 503)},
+    )
     def rules() -> list[dict[str, Any]]:
         return [
             {

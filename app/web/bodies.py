@@ -189,3 +189,10 @@ SERVER: dict[str, Any] = {
     "decision": "none",
     "supervised": True,
 }
+RULE: dict[str, Any] = {
+    "id": "sglang/speculative-draft-tokens-missing",
+    "role": "cause",
+    "title": "EAGLE settings need --speculative-num-draft-tokens",
+    "category": "missing-argument",
+    "status": "stable",
+}
