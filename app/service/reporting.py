@@ -28,6 +28,7 @@ _MOST_WORDS = 8
 _LOG_SHAPE = re.compile(
     r"""\d{4}-\d\d-\d\d|\d\d:\d\d:\d\d       # a time
     |^\s*[\[({<]|\w=\S|\S/\S+[/.]\w             # a prefix, a setting, a path
+    |\w\.(?:py|cc|cpp|cu|cuh|h|hpp|c|rs|go):\d      # a line of a program
     |\b\w*(?:Error|Exception|Interrupt|Exit|Warning|Timeout)\b\s*(?::|$)  # an exception's name
     |\b(?:error|fatal|critical|panic|warning|exit(?:ed)?\ (?:code|with)|signal|errno|status)\b.{0,3}[:\d]
     |:\s+\S+.*:\s                                # bash: vllm: command not found

@@ -65,6 +65,7 @@ def test_what_people_say_is_a_complaint(text: str) -> None:
         "exit code 137",
         "RuntimeError: crashed",
         "[2026-01-12] crashed",
+        "E1201 worker.cc:12] gone",
         "since this morning the server that I run has crashed twice",
     ],
 )
