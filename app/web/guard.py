@@ -49,6 +49,8 @@ class Guard:
                 body = await incoming.read(_limit(request, self._config()))
         except Refusal as refusal:
             headers = {"WWW-Authenticate": "Bearer"} if refusal.status == 401 else {}
+            if refusal.status == 408:
+                headers["Connection"] = "close"  # the rest of the body is not waited for
             if refusal.wait is not None:
                 headers["Retry-After"] = str(refusal.wait)
             await incoming.drain()
