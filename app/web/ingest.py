@@ -23,32 +23,15 @@ from app.web.problems import Refusal, described
 
 _INLINE = 256 * 1024
 _HALF = b"\\u"
-_LOG = "python3 -m sglang.launch_server --port 30000\nOSError: [Errno 98] Address already in use\n"
+_KEY = Header(alias="Idempotency-Key", min_length=1, max_length=200, include_in_schema=False)
 _BODY = {
     "requestBody": {
         "required": True,
         "content": {
             "application/json": {"schema": {"$ref": "#/components/schemas/Ingested"}},
-            "text/plain": {
-                "schema": {"type": "string", "pattern": r"\S", "description": "The log; it needs `?server=`."},
-                "example": _LOG,
-            },
         },
     }
 }
-_Server = Annotated[
-    str | None, Query(pattern=NAME, description="Whose log it is, for `text/plain`.", examples=["kimi"])
-]
-_Key = Annotated[
-    str | None,
-    Header(
-        alias="Idempotency-Key",
-        min_length=1,
-        max_length=200,
-        description="A word of the sender's own for this one body: sent again, it gets the same answer.",
-        examples=["7f9c1c1e-5d0f-4f0e-9d83-0a6a5d3c2b11"],
-    ),
-]
 
 
 def ingest_routes(service: Service) -> APIRouter:
@@ -68,8 +51,10 @@ def ingest_routes(service: Service) -> APIRouter:
     )
     async def ingest(
         request: Request,
-        server: _Server = None,
-        key: _Key = None,
+        server: Annotated[str | None, Query(pattern=NAME, include_in_schema=False)] = None,
+        key: Annotated[
+            str | None, Header(alias="Idempotency-Key", min_length=1, max_length=200, include_in_schema=False)
+        ] = None,
     ) -> JSONResponse:
         """Log text is diagnosed; a bare word (`crashed`) on a known server makes Crashcart look itself.
 
