@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from app.cli.rulesnew import new
 from app.core.catalogue import FlagCatalogue
 from app.core.errors import RuleError, UsageError
 from app.core.model import Cause
@@ -43,6 +44,7 @@ def register(app: typer.Typer) -> None:
     rules.command("test", epilog="Example: crashcart rules test ./rules/sglang/our-rule.yaml")(try_examples)
     rules.command("lint", epilog="Example: crashcart rules lint ./rules")(lint)
     rules.command("explain", epilog="Example: crashcart rules explain any/port-in-use server.log")(explain)
+    rules.command("new", epilog="Example: crashcart rules new vllm/our-failure --from-log server.log")(new)
     rules.command("schema", epilog="Example: crashcart rules schema > schema.json")(print_schema)
     app.add_typer(rules, name="rules", help="List, show, test and lint the rules that diagnosis knows.")
 
