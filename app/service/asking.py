@@ -74,7 +74,7 @@ def look(server: ServerView) -> Truth:
     supervised = alive(server.supervisor)
     if supervised or server.state in DOWN:
         return Truth(server.state, server.evidence, server.pid, supervised)
-    if server.watched and server.supervisor is None:
+    if server.supervisor is None and (server.watched or server.launch_id is None):
         return _look_at_watched(server)
     seen = reached_of(server)
     watcher = f"the Crashcart (pid {server.supervisor.pid})" if server.supervisor else "the Crashcart"

@@ -126,3 +126,15 @@ def test_a_healthy_log_gives_no_incident(tmp_path: Path, log: Path) -> None:
         service.until("/servers/eagle", lambda server: server["state"] == "ready")
         assert service.get("/incidents")["items"] == []
         service.stop()
+
+
+def test_a_watched_server_that_was_not_seen_yet_is_not_gone(tmp_path: Path, log: Path) -> None:
+    log.unlink()
+    with Service(tmp_path, watching(log)) as service:
+        service.until_ready()
+        server = service.get("/servers/eagle")
+        answer = httpx.post(f"{service.url}/incidents/ingest", json={"server": "eagle", "text": "crashed"}, timeout=20)
+        service.stop()
+    assert (server["state"], server["evidence"]) == ("starting", "nothing was seen of it yet")
+    assert answer.json()["incident"] is None
+    assert "gone" not in answer.json()["text"]
