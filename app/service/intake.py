@@ -49,6 +49,8 @@ def note_start(store: Store, name: str, launch_id: int, kept: Kept) -> None:
     """Writes down where a launch's output begins, so that a later Crashcart can read it when we are killed."""
     path = store.server_folder(name) / "launch.json"
     partial = path.with_suffix(".partial")
+    partial.touch(mode=0o600)
+    partial.chmod(0o600)  # one that was left behind may have other rights
     partial.write_text(json.dumps({"launch": launch_id, "log": str(kept.log), "start": kept.start}), encoding="utf-8")
     partial.replace(path)
 

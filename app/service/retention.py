@@ -41,13 +41,19 @@ def sweep(store: Store, keep: RetentionConfig, now: datetime | None = None) -> S
     store.forget_answers(now - _KEYS)
     folders = _sweep_orphans(store)
     limit = int(keep.max_gib * 2**30)
-    if size_of(store.state) > limit:
+    if _held(store) > limit:
         for one in store.forgettable():
             incidents += _forget(store, one)
-            if size_of(store.state) <= limit:
+            if _held(store) <= limit:
                 break
     store.shrink()
-    return Swept(incidents, rows, folders, too_large=size_of(store.state) > limit)
+    return Swept(incidents, rows, folders, too_large=_held(store) > limit)
+
+
+def _held(store: Store) -> int:
+    """Bytes of what is kept. Room that deletions left in the database file does not count: it is used again."""
+    wal = store.state / "crashcart.db-wal"
+    return size_of(store.state) - store.free() - (wal.stat().st_size if wal.exists() else 0)
 
 
 def size_of(folder: Path) -> int:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Sequence
+from contextlib import closing
 from datetime import datetime
 from pathlib import Path
 
@@ -10,7 +12,7 @@ from sqlalchemy import delete, exists, func, update
 from sqlmodel import Session, col, select
 
 from app.core.vocabulary import IncidentStatus
-from app.store.database import Database
+from app.store.database import Database, translated
 from app.store.models import (
     AlertRow,
     AttemptRow,
@@ -26,6 +28,7 @@ from app.store.models import (
 
 _BATCH = 500
 _WORTH_SHRINKING = 64 * 2**20  # bytes of free pages
+_PATIENCE = 30.0  # seconds that shrinking waits for others who write
 
 
 class Expiry(Database):
@@ -98,15 +101,23 @@ class Expiry(Database):
             known = set(session.exec(select(IncidentRow.id)).all())
         return tuple(path for path in found if int(path.name) not in known)
 
+    def free(self) -> int:
+        """Bytes in the database file that hold nothing: `shrink` gives them back."""
+        with self.read() as session:
+            pages: int = session.connection().exec_driver_sql("PRAGMA freelist_count").scalar_one()
+            size: int = session.connection().exec_driver_sql("PRAGMA page_size").scalar_one()
+            return pages * size
+
     def shrink(self) -> bool:
         """Gives room in the database file back to the disk, where that is worth the work."""
-        with self._engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-            free = connection.exec_driver_sql("PRAGMA freelist_count").scalar_one()
-            size = connection.exec_driver_sql("PRAGMA page_size").scalar_one()
-            if free * size < _WORTH_SHRINKING:
-                return False
-            connection.exec_driver_sql("VACUUM")
-            return True
+        if self.free() < _WORTH_SHRINKING:
+            return False
+        path = self.state / "crashcart.db"
+        # A connection of its own: on the engine's, a BEGIN goes before everything, and VACUUM can't follow one.
+        with translated(path), closing(sqlite3.connect(path, timeout=_PATIENCE, isolation_level=None)) as raw:
+            raw.execute("VACUUM")
+            raw.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        return True
 
 
 def _forget(session: Session, incident_id: int) -> None:

@@ -92,6 +92,33 @@ def test_what_may_not_go_makes_the_folder_too_large(store: Store, dies: Dying) -
     assert sweep(store, RetentionConfig(days=90, max_gib=1 / 1024), datetime.now(UTC)).too_large
 
 
+def with_room(store: Store, mib: int) -> None:
+    """Leaves that much room in the database file, as many deletions would."""
+    with closing(sqlite3.connect(store.state / "crashcart.db")) as raw:
+        raw.execute("CREATE TABLE ballast (held BLOB)")
+        raw.execute("INSERT INTO ballast VALUES (zeroblob(?))", (mib << 20,))
+        raw.commit()
+        raw.execute("DROP TABLE ballast")
+        raw.commit()
+        raw.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+
+def test_room_in_the_database_goes_back_to_the_disk(store: Store) -> None:
+    with_room(store, 70)
+    before = (store.state / "crashcart.db").stat().st_size >> 20
+    sweep(store, KEEP)
+    after = (store.state / "crashcart.db").stat().st_size >> 20
+    assert (before >= 70, after) == (True, 0)
+
+
+def test_room_in_the_database_costs_no_incident(store: Store, dies: Dying) -> None:
+    oldest, newest = over(store, dies), over(store, dies)
+    with_room(store, 20)
+    swept = sweep(store, RetentionConfig(days=90, max_gib=10 / 1024), datetime.now(UTC))
+    assert (swept.incidents, swept.too_large) == (0, False)
+    assert [one.id for one in store.incidents()] == [newest, oldest]
+
+
 def test_evidence_without_an_incident_goes_once_it_is_settled(store: Store) -> None:
     orphan = store.state / "incidents" / "4711"
     orphan.mkdir(parents=True)
