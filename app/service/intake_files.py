@@ -152,10 +152,12 @@ class FileIntake:
         self._lookup = False
         self._last_look_up = time.monotonic()
         self._next_look_up = self._last_look_up + _LOOK_UP
-        kept = self.store.all_positions()
+        seen = {server.name: expand(server.patterns, self.roots) for server in self._servers.values()}
+        new = any((name, path) not in self._files for name, paths in seen.items() for path in paths)
+        kept = self.store.all_positions() if new or not self._files else {}
         for server in self._servers.values():
             known = {position.path: position for position in kept.get(server.name, ())}
-            found = expand(server.patterns, self.roots)
+            found = seen[server.name]
             names = set(found) | set(known)
             for path in found:
                 if (server.name, path) not in self._files and not is_rotated_name(path, names - {path}):

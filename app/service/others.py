@@ -29,8 +29,8 @@ from app.store.views import LaunchView, ServerView
 from app.store.words import Decision
 from app.supervise.ports import listener
 
-_EVERY = 0.5  # seconds between looks whether known processes live
-_SEARCH = 3.0  # seconds between searches for unknown ones: all of /proc is looked through
+_EVERY = 1.0  # seconds between looks whether known processes live
+_SEARCH = 5.0  # seconds between searches for unknown ones: all of /proc is looked through
 _LAST_WORDS = 2.0  # seconds in which the log of a process that ended may still tell why
 _WRITING = os.O_WRONLY | os.O_RDWR
 
@@ -55,7 +55,9 @@ class Others:
     def look(self) -> None:
         """One look at all watched servers."""
         watched = self._config().watched
-        views = [view for name in watched if (view := self._store.get_server(name)) is not None]
+        if not watched:
+            return
+        views = [view for view in self._store.list_servers() if view.name in watched]
         unknown = []
         for view in views:
             if view.launch_id is None or view.state in DOWN:

@@ -46,10 +46,13 @@ class Servers(Database):
             return None if row is None else _view(session, row)
 
     def list_servers(self) -> tuple[ServerView, ...]:
-        """All servers by name."""
+        """All servers by name, in a few queries however many there are."""
         with self.read() as session:
             rows = session.exec(select(ServerRow).order_by(ServerRow.name)).all()
-            return tuple(_view(session, row) for row in rows)
+            newest = select(LaunchRow).join(ServerRow, col(ServerRow.launch_id) == col(LaunchRow.id))
+            launches = {launch.id: launch for launch in session.exec(newest).all()}
+            watched = set(session.exec(select(PositionRow.server).distinct()).all())
+            return tuple(server_view(row, launches.get(row.launch_id), watched=row.name in watched) for row in rows)
 
     def set_state(self, name: str, state: ServerState, evidence: str, progress: Progress | None = None) -> None:
         """Writes what the server does now, and what says so. Only a new state becomes a line of the history."""
