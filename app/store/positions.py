@@ -107,7 +107,8 @@ class Positions(Database):
         Returns the launch that the file is in now, and the incidents of the failures.
         """
         incidents: list[int] = []
-        with self.write() as session:
+        # Flushed behind each thing seen, not before each look: no look is for what the same thing has just changed.
+        with self.write() as session, session.no_autoflush:
             launch_id = position.launch_id
             for one in seen:
                 launch = session.get(LaunchRow, launch_id) if launch_id is not None else None
@@ -118,6 +119,7 @@ class Positions(Database):
                     _reached(session, launch, one)
                 elif isinstance(one, Failed):
                     incidents.append(_failed(session, launch, one))
+                session.flush()
             _keep_position(session, server, position, launch_id)
         return launch_id, tuple(incidents)
 
