@@ -11,12 +11,14 @@ import hashlib
 import os
 import re
 import stat
+import time
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 HEAD = 256  # bytes at the beginning by which a file is known again
+_REMEMBERED = 60.0  # seconds that a file is known after it was last seen
 CHUNK = 64 * 1024  # read in one turn, so that a flooding file leaves time for the others
 
 # What rotation puts behind a name; packed files are not read.
@@ -83,13 +85,13 @@ class FileFollower:
         """Goes on at `place`. Without one it begins at the file's beginning, or `at_end`."""
         self.path = path
         self._queue: deque[_Open] = deque()
-        self._known: set[Known] = set()
+        self._known: dict[Known, float] = {}  # and when each was last seen in the folder
         self._fresh = False
         if place is None:
-            self._known = {known for _, known in self._siblings()}
+            self._known = dict.fromkeys((known for _, known in self._siblings()), time.monotonic())
             self._open_current(at_end=at_end)
         else:
-            self._known = set(place.known)
+            self._known = dict.fromkeys(place.known, time.monotonic())
             self._resume(place)
 
     @property
@@ -220,9 +222,15 @@ class FileFollower:
             if known in self._known or seen is None or (seen.st_dev, seen.st_ino) in have:
                 continue
             opened = _open(path)
-            if opened is not None:
-                opened.left = True
-                self._queue.append(opened)
+            if opened is None:
+                continue
+            # Names move while we look: what was opened may be another file than the one that was listed.
+            if _key(opened) in self._known or (opened.stat.st_dev, opened.stat.st_ino) in have:
+                opened.close()
+                continue
+            opened.left = True
+            have.add((opened.stat.st_dev, opened.stat.st_ino))
+            self._queue.append(opened)
         current = _stat(self.path)
         if current is not None and current.st_size > 0 and (current.st_dev, current.st_ino) not in have:
             self._open_current()
@@ -239,9 +247,14 @@ class FileFollower:
 
     def _done_with(self, now: _Open) -> None:
         self._queue.popleft()
-        # Only what still lies there must be remembered: the list stays as short as the folder's.
-        self._known &= {known for _, known in self._siblings()}
-        self._known.add((now.stat.st_ino, _hash(os.pread(now.descriptor, HEAD, 0))))
+        # Only what still lies there must be remembered. A listing made during a rotation may lack a file: it is
+        # forgotten only when it has been missing for a while.
+        at = time.monotonic()
+        for _, known in self._siblings():
+            if known in self._known:
+                self._known[known] = at
+        self._known = {known: seen for known, seen in self._known.items() if at - seen < _REMEMBERED}
+        self._known[_key(now)] = at
         now.close()
         self._fresh = True
 
@@ -257,8 +270,10 @@ class FileFollower:
         result = []
         for entry in found:
             with contextlib.suppress(OSError):
-                seen = entry.stat(follow_symlinks=False)
-                result.append((seen.st_mtime_ns, Path(entry.path), (seen.st_ino, _head_of(Path(entry.path)))))
+                with open(entry.path, "rb", buffering=0) as file:  # noqa: PTH123 - one file, whatever its name is by now
+                    seen = os.fstat(file.fileno())
+                    known = (seen.st_ino, _hash(file.read(HEAD)))
+                result.append((seen.st_mtime_ns, Path(entry.path), known))
         return [(path, known) for _, path, known in sorted(result)]
 
     def _may_be_rotated(self, name: str) -> bool:
@@ -301,9 +316,8 @@ def _hash(data: bytes) -> str:
     return hashlib.blake2b(data, digest_size=16).hexdigest()
 
 
-def _head_of(path: Path) -> str:
-    with path.open("rb") as file:
-        return _hash(file.read(HEAD))
+def _key(file: _Open) -> Known:
+    return file.stat.st_ino, _hash(os.pread(file.descriptor, HEAD, 0))
 
 
 def _line_end(descriptor: int) -> int:
