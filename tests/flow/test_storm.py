@@ -66,8 +66,8 @@ def in_the_storm(
 
 
 def test_every_failure_is_told_exactly_once_in_a_storm(tmp_path: Path) -> None:
-    planted, found = storm(tmp_path, seconds=16, rate=5000, every=1.7, kills=6)
-    assert planted >= 25
+    planted, found = storm(tmp_path, seconds=12, rate=5000, every=1.7, kills=4)
+    assert planted >= 18
     assert found == Counter(range(100_001, 100_001 + planted))
 
 
