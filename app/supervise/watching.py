@@ -16,6 +16,8 @@ from watchfiles import awatch
 
 _STEP = 1  # ms; the library's own defaults wait up to 1.6 s while anything goes on in the folder
 _DEBOUNCE = 5
+_ABSENT = 0.25  # seconds between looks for a folder that is not there
+_AGAIN = 0.5  # seconds until a folder that can't be watched is tried again
 _MAGIC = frozenset("*?[")
 
 Changed = Callable[[set[Path]], Awaitable[None]]
@@ -54,42 +56,47 @@ async def watch(patterns: Sequence[str], changed: Changed, stop: asyncio.Event) 
 
 async def _watch_one(folder: Path, deep: bool, changed: Changed, stop: asyncio.Event) -> None:
     while not stop.is_set():
-        if not folder.is_dir():
-            await _pause(stop, 0.25)
+        try:
+            # Held open, so that its inode is not given to the folder that takes its place.
+            held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError:
+            await _pause(stop, _ABSENT)
             continue
         await changed({folder})
         gone = asyncio.Event()
-        with contextlib.suppress(FileNotFoundError, OSError):
-            async with asyncio.TaskGroup() as group:
-                guard = group.create_task(_until_replaced(folder, gone, stop))
-                async for changes in awatch(
-                    folder,
-                    watch_filter=None,
-                    step=_STEP,
-                    debounce=_DEBOUNCE,
-                    recursive=deep,
-                    stop_event=gone,
-                    ignore_permission_denied=True,
-                ):
-                    await changed({Path(path) for _, path in changes})
-                guard.cancel()
+        guard = asyncio.create_task(_until_replaced(folder, held, gone, stop))
+        try:
+            async for changes in awatch(
+                folder,
+                watch_filter=None,
+                step=_STEP,
+                debounce=_DEBOUNCE,
+                recursive=deep,
+                stop_event=gone,
+                ignore_permission_denied=True,
+            ):
+                await changed({Path(path) for _, path in changes})
+        except (OSError, RuntimeError):
+            # It vanished just now, or the system has no more watches. Whoever polls goes on; here it is tried again.
+            await _pause(stop, _AGAIN)
+        finally:
+            guard.cancel()
+            os.close(held)
         await _pause(stop, 0.05)
 
 
-async def _until_replaced(folder: Path, gone: asyncio.Event, stop: asyncio.Event) -> None:
+async def _until_replaced(folder: Path, held: int, gone: asyncio.Event, stop: asyncio.Event) -> None:
     """A folder that was removed and made again is another one: its old watch is deaf."""
-    first = _identity(folder)
-    while not stop.is_set() and _identity(folder) == first:
+    while not stop.is_set() and _same(folder, held):
         await _pause(stop, 0.5)
     gone.set()
 
 
-def _identity(folder: Path) -> tuple[int, int] | None:
+def _same(folder: Path, held: int) -> bool:
     try:
-        found = os.stat(folder)  # noqa: PTH116
+        return os.path.samestat(os.stat(folder), os.fstat(held))  # noqa: PTH116
     except OSError:
-        return None
-    return found.st_dev, found.st_ino
+        return False
 
 
 async def _pause(stop: asyncio.Event, seconds: float) -> None:
