@@ -12,7 +12,7 @@ from app.core.errors import StaleError
 from app.store.database import Database
 from app.store.encode import text_in
 from app.store.models import AuditRow, TransitionRow, now
-from app.store.processes import alive
+from app.store.processes import alive, this_process
 from app.store.rows import note, server_row
 from app.store.views import ProcessRef
 
@@ -41,7 +41,7 @@ class Wishes(Database):
     """The calls about wishes."""
 
     def wish(self, server: str, wish: ServerWish, by: str) -> int:
-        """Writes down a wish, and who had it. StaleError when no Crashcart supervises the server."""
+        """Writes down a wish, and who had it. StaleError when this service does not supervise the server."""
         with self.write() as session:
             row = server_row(session, server)
             acting = ProcessRef(row.supervisor_pid, row.supervisor_mark) if row.supervisor_pid else None
@@ -49,6 +49,12 @@ class Wishes(Database):
                 raise StaleError(
                     f"No Crashcart supervises {server}: nobody would {wish} it.",
                     mend="Give it a `command` in crashcart.yaml, and run `crashcart serve`.",
+                )
+            if acting != this_process():
+                pid = row.supervisor_pid
+                raise StaleError(
+                    f"{server} is supervised by `crashcart run` (pid {pid}), which takes no such wishes.",
+                    mend=f"Press Ctrl-C there (or: kill -INT {pid}) to stop it, and start it again there.",
                 )
             text = f"{by} wishes: {wish}"
             session.add(AuditRow(at=now(), actor=by, action=wish, server=server, text=text_in(text)))

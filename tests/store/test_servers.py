@@ -3,7 +3,6 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-import textwrap
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -13,28 +12,10 @@ import pytest
 from app.core.errors import StoreError, UsageError
 from app.core.model import Progress
 from app.core.vocabulary import Engine, Mode, Phase, ServerState
-from app.store.processes import alive, ref
+from app.store.processes import alive, ref, this_process
 from app.store.store import Store
 from app.store.words import Decision
-
-_HOLD = textwrap.dedent(
-    """
-    import sys, time
-    from pathlib import Path
-    from app.store.store import Store
-    with Store.open(Path(sys.argv[1])) as store, store.lock_server("kimi"):
-        print("held", flush=True)
-        time.sleep(60)
-    """
-)
-
-
-def hold(state: Path) -> subprocess.Popen[str]:
-    """Another process that acts for the server kimi."""
-    process = subprocess.Popen([sys.executable, "-c", _HOLD, str(state)], stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    assert process.stdout.readline() == "held\n"
-    return process
+from tests.store.holding import hold
 
 
 def test_only_one_process_acts_for_a_server_and_the_error_names_it(store: Store) -> None:
@@ -58,8 +39,11 @@ def test_being_refused_changes_nothing_about_the_server(store: Store) -> None:
 def test_other_servers_can_be_acted_for_meanwhile(store: Store) -> None:
     with hold(store.state) as other:
         with store.lock_server("qwen"):
-            pass
+            acting = store.get_server("qwen")
         other.kill()
+
+    assert acting is not None
+    assert acting.supervisor == this_process()
 
 
 def test_a_killed_process_leaves_no_lock(store: Store) -> None:
@@ -68,7 +52,10 @@ def test_a_killed_process_leaves_no_lock(store: Store) -> None:
         other.wait()
 
     with store.lock_server("kimi"):
-        pass
+        acting = store.get_server("kimi")
+
+    assert acting is not None
+    assert acting.supervisor == this_process()
 
 
 def test_a_server_process_that_outlives_crashcart_does_not_keep_the_lock(store: Store) -> None:
@@ -76,10 +63,13 @@ def test_a_server_process_that_outlives_crashcart_does_not_keep_the_lock(store: 
         child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
     try:
         with store.lock_server("kimi"):
-            pass
+            acting = store.get_server("kimi")
     finally:
         child.kill()
         child.wait()
+
+    assert acting is not None
+    assert acting.supervisor == this_process()
 
 
 @pytest.mark.parametrize("name", ["", "../etc", "a/b", ".hidden", "-x", "a b", "x" * 65, "a\n"])

@@ -8,6 +8,7 @@ from app.core.errors import NotFoundError, StaleError
 from app.core.vocabulary import Engine, Mode
 from app.store.store import Store
 from app.store.wishes import ServerWish
+from tests.store.holding import hold
 
 
 def test_a_wish_is_claimed_once(store: Store) -> None:
@@ -49,3 +50,13 @@ def test_a_wish_that_nobody_would_carry_out_is_refused(store: Store) -> None:
 def test_a_wish_for_an_unknown_server_is_refused(store: Store) -> None:
     with pytest.raises(NotFoundError):
         store.wish("nobody", ServerWish.START, "Ann")
+
+
+def test_a_server_that_run_supervises_takes_no_wishes_and_says_what_to_do(store: Store) -> None:
+    with hold(store.state) as other:
+        with pytest.raises(StaleError, match="crashcart run") as refused:
+            store.wish("kimi", ServerWish.STOP, "Ann")
+        other.kill()
+
+    assert f"kill -INT {other.pid}" in (refused.value.mend or "")
+    assert store.last_wish("kimi") is None
