@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from app.core.errors import CrashcartError
 from app.core.model import Diagnosis
 from app.core.vocabulary import IncidentStatus, Outcome
 from app.diagnosis.pipeline import Pipeline
@@ -19,6 +20,7 @@ _OPEN = tuple(status for status in IncidentStatus if status is not IncidentStatu
 _MOST = 500  # incidents, the newest first
 
 # What Crashcart saw for itself, beside the log, is not overruled by reading the log again.
+_UNKNOWN = "any/unknown-failure"  # knowing less than before is no news: a rule was removed
 _SEEN = frozenset(("any/half-dead", "any/process-gone", "any/clean-exit", "any/killed-by-signal"))
 
 
@@ -36,7 +38,10 @@ def retriage(store: Store, pipeline: Pipeline) -> tuple[Corrected, ...]:
     found: list[Corrected] = []
     for incident in store.incidents(status=_OPEN, limit=_MOST):
         launches = [one for one in store.incident(incident.id).launches if one.ran and one.diagnosis is not None]
-        corrected = _look(store, pipeline, incident.id, launches[-1]) if launches else None
+        try:
+            corrected = _look(store, pipeline, incident.id, launches[-1]) if launches else None
+        except (CrashcartError, OSError):
+            continue  # its evidence can't be read now: the others are looked at all the same
         if corrected is not None:
             found.append(corrected)
     return tuple(found)
@@ -50,10 +55,11 @@ def _look(store: Store, pipeline: Pipeline, incident_id: int, launch: LaunchView
     session = reading(log, launch, pipeline)
     diagnosis = session.diagnose(launch.exit, expected_running=True)
     after = _rule(diagnosis)
-    if diagnosis.outcome is not Outcome.FAILED or after is None or after == before or after in _SEEN:
+    if diagnosis.outcome is not Outcome.FAILED or after in (None, before) or after in _SEEN or after == _UNKNOWN:
         return None
     text = f"diagnosed again with newer rules: {after} instead of {before or 'nothing'}"
-    store.diagnosed_again(launch.id, diagnosis, text)
+    if not store.diagnosed_again(launch.id, diagnosis, text):
+        return None
     return Corrected(incident_id, before or "", after)
 
 

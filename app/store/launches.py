@@ -8,7 +8,7 @@ from pathlib import Path
 from sqlmodel import Session, col, select
 
 from app.core.model import Diagnosis, Exit
-from app.core.vocabulary import Category, Engine, Mode, Phase, ServerState
+from app.core.vocabulary import Category, Engine, IncidentStatus, Mode, Phase, ServerState
 from app.store.database import Database
 from app.store.encode import diagnosis_in, path_in, text_in, words_in
 from app.store.episodes import close_attempt, join_or_open, put_right
@@ -168,18 +168,23 @@ class Launches(Database):
             note(session, server, TransitionKind.NOTE, incident.title, incident_id=incident.id, launch_id=launch_id)
             return incident.id or 0
 
-    def diagnosed_again(self, launch_id: int, diagnosis: Diagnosis, text: str) -> None:
-        """A better diagnosis of an old launch: kept with a line of the timeline; what was done stays as it is."""
+    def diagnosed_again(self, launch_id: int, diagnosis: Diagnosis, text: str) -> bool:
+        """A better diagnosis of an old launch: kept with a line of the timeline; what was done stays as it is.
+
+        False when its incident was resolved meanwhile: then nothing changes.
+        """
         top = diagnosis.causes[0]
         with self.write() as session:
             row = launch_row(session, launch_id)
-            keep_diagnosis(session, row, diagnosis)
             incident = session.get(IncidentRow, row.incident_id) if row.incident_id is not None else None
-            if incident is not None:
-                incident.category, incident.title = top.category, text_in(top.title)
-                incident.fingerprint = diagnosis.fingerprint or incident.fingerprint
-                session.add(incident)
+            if incident is None or incident.status is IncidentStatus.RESOLVED:
+                return False
+            keep_diagnosis(session, row, diagnosis)
+            incident.category, incident.title = top.category, text_in(top.title)
+            incident.fingerprint = diagnosis.fingerprint or incident.fingerprint
+            session.add(incident)
             note(session, row.server, TransitionKind.NOTE, text, incident_id=row.incident_id, launch_id=launch_id)
+            return True
 
     def settled(self, launch_id: int, text: str) -> int | None:
         """Ready, and stayed so for the settle time: its command is good, its attempt held, the episode is over.

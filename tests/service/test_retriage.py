@@ -79,3 +79,36 @@ def test_nobody_is_asked_to_act_on_it(store: Store) -> None:
     incident = died(store)
     retriage(store, pipeline())
     assert store.incident(incident).proposal is None
+
+
+def test_a_cause_that_stays_the_same_leaves_no_note(store: Store) -> None:
+    rule = died(store)
+    retriage(store, pipeline())
+    before = len(store.incident(rule).timeline)
+    retriage(store, pipeline())
+    assert len(store.incident(rule).timeline) == before
+
+
+def test_an_incident_that_was_resolved_meanwhile_is_not_rewritten(store: Store) -> None:
+    incident = died(store)
+    launch = store.incident(incident).launches[-1]
+    store.resolve(incident, "over")
+    better = replace(EARLIER, causes=(replace(UNKNOWN, rule="any/other", category=Category.DISK_FULL),))
+    assert not store.diagnosed_again(launch.id, better, "again")
+    assert store.incident(incident).category is Category.UNKNOWN
+
+
+def test_knowing_less_than_before_is_no_news(store: Store) -> None:
+    known = replace(UNKNOWN, rule="ours/gone", category=Category.DISK_FULL)
+    died(store, replace(EARLIER, causes=(known,)), log="RuntimeError: nobody knows this one\n")
+    assert retriage(store, pipeline()) == ()
+
+
+def test_evidence_that_cannot_be_read_keeps_nobody_else_waiting(store: Store) -> None:
+    first = died(store)
+    launch = store.begin_launch("other", ("vllm", "serve", "org/model"), Engine.VLLM)
+    broken = store.record_death(launch, Exit(code=1), Phase.LOADING, EARLIER)
+    log = store.evidence_folder(broken) / f"launch-{launch}" / "log"
+    log.parent.mkdir(parents=True)
+    log.symlink_to("/proc/self/mem")  # a file whose reading fails
+    assert [one.incident_id for one in retriage(store, pipeline())] == [first]
