@@ -80,10 +80,9 @@ class Service:
         self.intake: FileIntake | None = None
         self.alerting = Alerting(store, lambda: self.config)
         self.others = Others(store, lambda: self.config, lambda: self.rulebook.pipeline)
-        self.on_change: list[Callable[[Config], None]] = []  # told after a reload
-        self.loops: dict[str, Loop] = {}  # further loops, by name: they run until they are cancelled
         self._log = structlog.get_logger("crashcart")
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._failed: set[str] = set()  # loops that wait to begin again
         self._stopping = asyncio.Event()
         self._newer_rules = asyncio.Event()
         self._newer_rules.set()
@@ -92,7 +91,7 @@ class Service:
     @property
     def failing(self) -> tuple[str, ...]:
         """The loops that do not run at this moment."""
-        return tuple(sorted(name for name, task in self._tasks.items() if task.done()))
+        return tuple(sorted(self._failed | {name for name, task in self._tasks.items() if task.done()}))
 
     async def run(self, make_app: Callable[[Service], AsgiApp]) -> int:
         """Serves until SIGINT or SIGTERM. UsageError when the address is taken, StoreError when another serves."""
@@ -152,8 +151,6 @@ class Service:
                 watched = watched_servers(config.watched)
                 self.intake.change(watched, pipeline=self.rulebook.pipeline, roots=config.log_roots)
             self.alerting.change()
-            for told in self.on_change:
-                told(self.config)
             self._tell_rules()
             self._newer_rules.set()
             self._log.info("reloaded", servers=list(self.config.servers))
@@ -185,7 +182,7 @@ class Service:
 
     def _begin(self) -> None:
         self._match_supervisors()
-        own = {
+        loops: dict[str, Loop] = {
             "changes": self._watch_changes,
             "following": self._follow,
             "alerts": self.alerting.run,
@@ -193,7 +190,7 @@ class Service:
             "processes": self.others.run,
             "retriage": self._diagnose_again,
         }
-        for name, loop in {**own, **self.loops}.items():
+        for name, loop in loops.items():
             self._tasks[name] = asyncio.ensure_future(self._kept_up(name, loop))
 
     async def _diagnose_again(self) -> None:
@@ -246,7 +243,9 @@ class Service:
                 await loop()
             except Exception:  # noqa: BLE001 - the edge: told with its trace, and begun again
                 self._log.exception(f"{name}: it failed and begins again in {_AGAIN:g} s")
+                self._failed.add(name)
                 await asyncio.sleep(_AGAIN)
+                self._failed.discard(name)
             else:
                 return
 
