@@ -108,7 +108,10 @@ def writers_of(logs: set[Path]) -> dict[Path, int]:
     for pid in _processes():
         for log in _logs_of(pid, wanted):
             holders.setdefault(log, {})[pid] = _parent(pid)
-    return {log: min(pid for pid, parent in pids.items() if parent not in pids) for log, pids in holders.items()}
+    return {
+        log: min((pid for pid, parent in pids.items() if parent not in pids), default=min(pids))
+        for log, pids in holders.items()
+    }
 
 
 def _processes() -> Iterator[int]:

@@ -70,12 +70,16 @@ class Service:
         return answer.json()
 
     def until(self, path: str, holds: Any, seconds: float = 15) -> Any:
-        """The answer of `path` once `holds` says yes to it."""
+        """The answer of `path` once it is there and `holds` says yes to it."""
         deadline = time.monotonic() + seconds
-        while not holds(found := self.get(path)):
+        while (found := self._answer(path)) is None or not holds(found):
             assert time.monotonic() < deadline, f"{found}\n{self.log.read_text()[-3000:]}"
             time.sleep(0.05)
         return found
+
+    def _answer(self, path: str) -> Any:
+        answer = httpx.get(f"{self.url}{path}", timeout=5)
+        return None if answer.status_code == 404 else answer.raise_for_status().json()
 
     def signal(self, number: int) -> None:
         assert self.process is not None

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import json
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 
+from app.core.resources import practice_folder
 from tests.alerts.standin import Slack, standing_in
-from tests.flow.service import Service
+from tests.flow.service import Service, free_port
 
+STORY = (
+    "{} is down: --max-total-tokns is no flag of SGLang",
+    "{}: a fix waits for your decision",
+    "{} is being started again",
+    "{} is well again",
+)
 FAILURE = "launch_server.py: error: unrecognized arguments: --num-speculative-tokens {number}\n"
 
 
@@ -18,14 +28,6 @@ FAILURE = "launch_server.py: error: unrecognized arguments: --num-speculative-to
 def slack() -> Iterator[Slack]:
     with standing_in() as one:
         yield one
-
-
-@pytest.fixture
-def log(tmp_path: Path) -> Path:
-    path = tmp_path / "logs" / "eagle.log"
-    path.parent.mkdir()
-    path.touch()
-    return path
 
 
 def watching(log: Path, url: str) -> str:
@@ -91,3 +93,25 @@ def test_a_webhook_that_is_configured_later_is_used_from_then_on(tmp_path: Path,
         service.stop()
     assert "reloaded" in service.log.read_text()
     assert "verysecret" not in service.log.read_text()
+
+
+def test_a_fix_is_told_from_its_proposal_until_it_held_in_order(tmp_path: Path, slack: Slack) -> None:
+    slack.plan = [(429, {"Retry-After": "1"}, 0.0)]  # what comes later waits behind the first message
+    words = [sys.executable, str(practice_folder() / "practice_server"), "--model-path", "practice/tiny-llama"]
+    words += ["--port", str(free_port()), "--max-total-tokns", "4096"]
+    keys = f"command: {json.dumps(words)}, engine: sglang, mode: propose, settle: 1s, preflight: false"
+    text = f"slack: {{webhook_url: '{slack.url}', allow_private_addresses: true}}\nservers:\n  kimi: {{{keys}}}\n"
+    with Service(tmp_path, text) as service:
+        service.until_ready()
+        proposal = service.until("/incidents/1", lambda found: found["proposal"], seconds=30)["proposal"]
+        until_told(slack, 2)
+        approval = {"decision": "approve", "fix_id": proposal["fix_id"]}
+        httpx.post(f"{service.url}/incidents/1/fix", json=approval).raise_for_status()
+        service.until("/incidents/1", lambda found: found["status"] == "resolved", seconds=30)
+        told = until_told(slack, 4, seconds=20)
+        httpx.post(f"{service.url}/servers/kimi/stop").raise_for_status()
+        service.until("/servers/kimi", lambda server: server["state"] == "stopped")
+        service.stop()
+    assert told == [headline.format("kimi") for headline in STORY]
+    applied = next(str(body) for _, body in slack.came if body["text"] == STORY[2].format("kimi"))
+    assert ("--max-total-tokns 4096" in applied, "--max-total-tokens 4096" in applied) == (True, True)

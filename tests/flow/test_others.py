@@ -9,8 +9,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import pytest
-
 from app.service.others import writers_of
 from tests.flow.service import Service, free_port
 
@@ -38,14 +36,6 @@ def server(log: Path, port: int = 0) -> Iterator[subprocess.Popen[bytes]]:
     with process:  # the log is open in the server alone
         yield process
         process.kill()
-
-
-@pytest.fixture
-def log(tmp_path: Path) -> Path:
-    path = tmp_path / "logs" / "kimi.log"
-    path.parent.mkdir()
-    path.touch()
-    return path
 
 
 def watching(log: Path, more: str = "") -> str:

@@ -21,14 +21,6 @@ READY = "[2026-01-12 10:00:09] The server is fired up and ready to roll!\n"
 FAILURE = "launch_server.py: error: unrecognized arguments: --num-speculative-tokens 16\n"
 
 
-@pytest.fixture
-def log(tmp_path: Path) -> Path:
-    path = tmp_path / "logs" / "eagle.log"
-    path.parent.mkdir()
-    path.touch()
-    return path
-
-
 def watching(log: Path, more: str = "") -> str:
     servers = f"servers:\n  eagle: {{watch: ['{log.parent}/*.log'], engine: sglang}}\n"
     return f"log_roots: ['{log.parent}']\n{servers}{more}"
