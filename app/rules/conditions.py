@@ -12,10 +12,11 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from app.core.vocabulary import Phase
 from app.rules.parts import ComparisonPart, ConditionPart
+from app.rules.shapes import spelled_out
 from app.rules.version import valid_range
 
 Scalar = str | bool | int | float
-Pattern = Annotated[str, Field(min_length=1, max_length=4000)]
+Pattern = Annotated[str, Field(min_length=1, max_length=4000), AfterValidator(spelled_out)]
 
 
 class Part(BaseModel):
