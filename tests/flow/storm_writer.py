@@ -11,7 +11,7 @@ import sys
 import time
 from pathlib import Path
 
-KEPT = 60  # rotated files
+KEPT = 60  # rotated files: what a rotation removes while nobody reads is no reader's fault
 FAILURE_EVERY = 2500  # lines
 STEP = 0.02  # seconds
 
