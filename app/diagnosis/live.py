@@ -289,15 +289,23 @@ class LiveLog:
         if not self._progressed or self._told is not None:
             return
         self._progressed = False
+        if self._phase is Phase.READY:
+            return  # nothing lies beyond, and a server that serves shows it in each of its lines
         progress = self._session.progress()
         further = progress.phase.order > self._phase.order or (
             progress.phase is self._phase and progress.percent is not None and progress.percent != self._percent
         )
-        if not further or (self._failed and progress.phase is not Phase.READY):
-            return
-        self._phase, self._percent = progress.phase, progress.percent
-        diagnosis = self._session.diagnose()
+        if further and self._counts(progress):
+            self._come_to(self._session.diagnose())
+
+    def _counts(self, progress: Progress) -> bool:
+        """What failed comes back only by being ready."""
+        return not self._failed or progress.phase is Phase.READY
+
+    def _come_to(self, diagnosis: Diagnosis) -> None:
+        progress = diagnosis.progress
         self._learn(diagnosis)
+        self._phase, self._percent = progress.phase, progress.percent
         self._found.append(ProgressSeen(self._numbered(progress), *self._known))
 
     def _learn(self, diagnosis: Diagnosis) -> None:
@@ -313,6 +321,8 @@ class LiveLog:
         event = _event_of(self._session.digest(), top.line)
         if top.category is Category.UNKNOWN and not _proves(event, whole=whole):
             return  # a line that complains, without more, is no death yet
+        if diagnosis.progress.phase.order > self._phase.order and self._counts(diagnosis.progress):
+            self._come_to(diagnosis)  # it came so far in what was read at once, and failed there
         self._learn(diagnosis)
         line = self._at(top.line)
         last, self._last = self._last, Last(top.rule, top.rank or line.rank, line.number, line.time)

@@ -20,7 +20,7 @@ from app.service.followed import FollowedFile, TakenIn, Watched, age, lines_befo
 from app.store.positions import Position, Reached
 from app.store.store import Store
 from app.supervise.follow import FileFollower, Place, is_rotated_name
-from app.supervise.watching import expand, watch
+from app.supervise.watching import Expander, watch
 
 # A file that was last written longer ago than this when it is first seen is history: it is read from its end.
 HISTORY = 600.0
@@ -28,7 +28,8 @@ _SAFETY_NET = 1.0  # seconds between looks at every file, whatever inotify says
 _LOOK_UP = 5.0  # seconds between looks for files that globs gained without inotify telling
 _LOOK_UP_AGAIN = 0.25  # seconds between them at least: a stranger's file in the folder may change all the time
 _AT_ONCE = 0.004  # seconds of reading before the news is looked at again: a failure elsewhere comes first
-_QUIET = 1.0  # a half line or traceback that waits longer is looked at as it is
+_QUIET = 1.0  # a half traceback that waits longer is looked at as it is
+_HALF = 5.0  # a half line, too: what is cut says something else than the whole, so it gets more time
 _LAZY = 1.0  # a position that led to nothing is written this much later at most
 
 
@@ -152,7 +153,8 @@ class FileIntake:
         self._lookup = False
         self._last_look_up = time.monotonic()
         self._next_look_up = self._last_look_up + _LOOK_UP
-        seen = {server.name: expand(server.patterns, self.roots) for server in self._servers.values()}
+        look = Expander(self.roots)
+        seen = {server.name: look.files(server.patterns) for server in self._servers.values()}
         new = any((name, path) not in self._files for name, paths in seen.items() for path in paths)
         kept = self.store.all_positions() if new or not self._files else {}
         for server in self._servers.values():
@@ -252,7 +254,8 @@ class FileIntake:
             waiting = set(map(id, self._turns))
             self._turns.extend(file for file in self._files.values() if id(file) not in waiting)
         for key, file in list(self._files.items()):
-            if file.log.unfinished and now - file.last_data > _QUIET and not self._read(file):
+            patience = _HALF if file.log.pending else _QUIET
+            if file.log.unfinished and now - file.last_data > patience and not self._read(file):
                 self._commit(file, file.log.flush())
             elif file.waiting or (file.unwritten is not None and now - file.unwritten > _LAZY):
                 self._commit(file, [])

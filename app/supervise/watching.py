@@ -23,17 +23,30 @@ _MAGIC = frozenset("*?[")
 Changed = Callable[[set[Path]], Awaitable[None]]
 
 
-def expand(patterns: Iterable[str], roots: Sequence[Path] = ()) -> list[Path]:
-    """The files that the globs find now; none outside `roots`, wherever links lead."""
-    allowed = [root.resolve() for root in roots]
-    found: dict[Path, None] = {}
-    for pattern in patterns:
-        plain = not _MAGIC & set(pattern)
-        for name in [pattern] if plain else sorted(glob.glob(pattern, recursive=True)):  # noqa: PTH207 - absolute globs
-            path = Path(name)
-            if path.is_file() and (not allowed or any(path.resolve().is_relative_to(root) for root in allowed)):
-                found[path] = None
-    return list(found)
+class Expander:
+    """One look for the files of globs: none outside `roots`, wherever links lead."""
+
+    def __init__(self, roots: Sequence[Path] = ()) -> None:
+        self._roots = [root.resolve() for root in roots]
+        self._folders: dict[Path, Path] = {}  # each resolved once: many logs lie in one
+
+    def files(self, patterns: Iterable[str]) -> list[Path]:
+        """The files that the globs find now."""
+        found: dict[Path, None] = {}
+        for pattern in patterns:
+            plain = not _MAGIC & set(pattern)
+            for name in [pattern] if plain else sorted(glob.glob(pattern, recursive=True)):  # noqa: PTH207 - absolute
+                path = Path(name)
+                if path.is_file() and (not self._roots or self._lies_in_one(path)):
+                    found[path] = None
+        return list(found)
+
+    def _lies_in_one(self, path: Path) -> bool:
+        if path.is_symlink():
+            folder = path.resolve().parent
+        else:
+            folder = self._folders.get(path.parent) or self._folders.setdefault(path.parent, path.parent.resolve())
+        return any(folder.is_relative_to(root) for root in self._roots)
 
 
 def folders(patterns: Iterable[str]) -> dict[Path, bool]:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from app.supervise.follow import FileFollower, Place, is_rotated_name
-from app.supervise.watching import expand, folders
+from app.supervise.watching import Expander, folders
 
 
 @pytest.fixture
@@ -176,7 +176,7 @@ def test_a_glob_finds_files_inside_the_roots_only(tmp_path: Path) -> None:
     (tmp_path / "out.log").touch()
     (tmp_path / "in" / "a.log").touch()
     (tmp_path / "in" / "link.log").symlink_to(tmp_path / "out.log")
-    assert expand([f"{tmp_path}/**/*.log"], [tmp_path / "in"]) == [tmp_path / "in" / "a.log"]
+    assert Expander([tmp_path / "in"]).files([f"{tmp_path}/**/*.log"]) == [tmp_path / "in" / "a.log"]
 
 
 def test_the_folder_is_watched_and_not_the_file() -> None:
