@@ -6,12 +6,15 @@ Values come from, first wins: the command line, `CRASHCART_*` variables, the fil
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
+from urllib.parse import urlsplit
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr
+from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
 from app.core.command import Command
@@ -82,15 +85,58 @@ def _secret(value: object) -> object:
     return None if value == "" else value
 
 
+def _webhook(secret: SecretStr | None) -> SecretStr | None:
+    if secret is not None and not _is_url(secret.get_secret_value()):
+        raise ValueError("It is no URL. Write it like https://hooks.slack.com/services/… (it is not shown here).")
+    return secret
+
+
+def _token(secret: SecretStr | None) -> SecretStr | None:
+    if secret is not None and re.fullmatch(r"[!-~]+", secret.get_secret_value()) is None:
+        raise ValueError("No HTTP header can carry it. Write it in ASCII letters, digits and signs, without spaces.")
+    return secret
+
+
+def _url(text: str) -> str:
+    if not _is_url(text):
+        raise PydanticCustomError("url", "is no URL")
+    return text
+
+
+def _is_url(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0 and " " not in text
+    except ValueError:
+        return False
+
+
+def _host(text: str) -> str:
+    if re.fullmatch(r"[\w-]+(?:\.[\w-]+)*|[0-9A-Fa-f:]*:[0-9A-Fa-f:.]*", text, re.ASCII) is None:
+        raise ValueError(
+            f"{text!r} is no host name. Write the name alone, such as gpu-1.example.org: no scheme, no port."
+        )
+    return text
+
+
+def _variable(name: str) -> str:
+    if not name or "=" in name or "\0" in name:
+        raise ValueError(f"{name!r} is no name of an environment variable. Write it like CUDA_VISIBLE_DEVICES.")
+    return name
+
+
 Seconds = Annotated[float, BeforeValidator(partial(_told, seconds, (str, int, float))), Field(ge=0)]
 Bytes = Annotated[int, BeforeValidator(partial(_told, size, (str, int))), Field(ge=0)]
-Address = Annotated[Listen, NoDecode, BeforeValidator(partial(_told, _listen, str))]
+Address = Annotated[Listen, NoDecode, BeforeValidator(partial(_told, _listen, (str, int)))]
 Paths = Annotated[tuple[Path, ...], NoDecode, BeforeValidator(partial(_listed, ":"))]
-Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(partial(_listed, ","))]
 Words = Annotated[tuple[str, ...], BeforeValidator(_words)]
 Patterns = Annotated[tuple[str, ...], BeforeValidator(lambda value: [value] if isinstance(value, str) else value)]
 Secret = Annotated[SecretStr | None, BeforeValidator(_secret)]
-Url = Annotated[str, Field(pattern=r"^https?://[^\s/]+\S*$")]
+Token = Annotated[Secret, AfterValidator(_token)]
+WebhookUrl = Annotated[Secret, AfterValidator(_webhook)]
+Url = Annotated[str, AfterValidator(_url)]
+Hosts = Annotated[tuple[Annotated[str, AfterValidator(_host)], ...], NoDecode, BeforeValidator(partial(_listed, ","))]
+Variables = dict[Annotated[str, AfterValidator(_variable)], str]
 
 
 class _Part(BaseModel):
@@ -100,7 +146,7 @@ class _Part(BaseModel):
 class SlackConfig(_Part):
     """Where alerts go."""
 
-    webhook_url: Secret = Field(default=None, description="Slack's incoming webhook. Without it nobody is told.")
+    webhook_url: WebhookUrl = Field(default=None, description="Slack's incoming webhook. Without it nobody is told.")
     allow_private_addresses: bool = Field(
         default=False, description="Whether the webhook may lie on a private or loopback address (a relay of your own)."
     )
@@ -115,7 +161,9 @@ class RetentionConfig(_Part):
     )
     max_gib: float = Field(default=5.0, gt=0, description="How large the state folder may grow; the oldest goes first.")
     server_log: Bytes = Field(
-        default=200 * 2**20, ge=2**16, description="The kept output of a supervised server is rotated at this size."
+        default=200 * 2**20,
+        ge=2**16,
+        description="The kept output of a supervised server is rotated at this size.",
     )
     every: Seconds = Field(default=3600.0, gt=0, description="How often old things are looked for.")
 
@@ -123,25 +171,37 @@ class RetentionConfig(_Part):
 class LimitsConfig(_Part):
     """Bounds of what is taken in."""
 
-    body: Bytes = Field(default=10 * 2**20, ge=1024, description="Largest body of a request, unpacked; more gets 413.")
+    body: Bytes = Field(
+        default=10 * 2**20,
+        ge=1024,
+        description="Largest body of a request, unpacked; more gets 413.",
+    )
 
 
 class ServerConfig(_Part):
     """One server: supervised (`command`) or only watched (`watch`)."""
 
     command: Words | None = Field(
-        default=None, description="The launch command: a list, or one string split as a shell does."
+        default=None,
+        description="The launch command: a list, or one string split as a shell does.",
     )
-    env: dict[str, str] = Field(default={}, description="Environment variables of the launch command.")
+    env: Variables = Field(
+        default={},
+        description="Environment variables of the launch command.",
+    )
     cwd: Path | None = Field(default=None, description="The folder that the command is started in.")
     watch: Patterns = Field(
-        default=(), description="Log files to follow: absolute paths or globs (`**` for any depth)."
+        default=(),
+        description="Log files to follow: absolute paths or globs (`**` for any depth).",
     )
     engine: Engine | None = Field(default=None, description="The engine, where command or log do not tell.")
     port: int | None = Field(
         default=None, ge=1, le=65535, description="The port of a watched server, to find its process."
     )
-    health: Url | None = Field(default=None, description="Its health endpoint (default: the engine's own).")
+    health: Url | None = Field(
+        default=None,
+        description="Its health endpoint (default: the engine's own).",
+    )
     mode: Mode = Field(default=Mode.PROPOSE, description="What may be done after a crash: off, propose or auto.")
     allow: Literal[Safety.SAFE, Safety.DEGRADING] = Field(default=Safety.SAFE, description="What auto may do alone.")
     settle: Seconds = Field(default=60.0, description="How long it must stay ready until a fix has held.")
@@ -180,12 +240,16 @@ class Config(BaseSettings):
         default=Listen("127.0.0.1", DEFAULT_PORT),
         description="Address and port of API and pages. Not loopback: needs `token`.",
     )
-    token: Secret = Field(
+    token: Token = Field(
         default=None, description="What API calls carry as `Authorization: Bearer …` and people log in with."
     )
-    allowed_hosts: Names = Field(default=(), description="Further names under which browsers may reach the service.")
+    allowed_hosts: Hosts = Field(
+        default=(),
+        description="Further names under which browsers may reach the service.",
+    )
     public_url: Url | None = Field(
-        default=None, description="The address that links in alerts begin with (default: `listen`)."
+        default=None,
+        description="The address that links in alerts begin with (default: `listen`).",
     )
     state: Path | None = Field(default=None, description="The state folder (default: $XDG_STATE_HOME/crashcart).")
     log_roots: Paths = Field(default=(), description="Folders that watched logs lie in; nothing else is read.")
@@ -197,7 +261,10 @@ class Config(BaseSettings):
         default="info", description="The least that is logged."
     )
     rules: Paths = Field(default=(), description="Rule folders beside the built-in one.")
-    slack: SlackConfig = Field(default=SlackConfig(), description="Alerts to Slack.")
+    slack: SlackConfig = Field(
+        default=SlackConfig(),
+        description="Alerts to Slack.",
+    )
     retention: RetentionConfig = Field(default=RetentionConfig(), description="What is kept, and for how long.")
     limits: LimitsConfig = Field(default=LimitsConfig(), description="Bounds of what is taken in.")
     servers: dict[str, ServerConfig] = Field(default={}, description="The servers, by name.")

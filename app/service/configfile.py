@@ -9,19 +9,21 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import yaml
 from pydantic import ValidationError
 from pydantic_settings.exceptions import SettingsError
 
+from app.alerts.webhook import is_public
 from app.core.errors import ConfigError, CrashcartError
-from app.service.config import Config, Listen, ServerConfig, model_at
+from app.service.config import Config, Listen, ServerConfig, SlackConfig, model_at
 from app.store.locks import checked_name
 
 Place = tuple[str | int, ...]
 
 _DEFAULT = Path("crashcart.yaml")
-_VARIABLE = re.compile(r"\$(?:(\$)|\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\})")
+_VARIABLE = re.compile(r"\$(?:(\$)|\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}|\{\S{0,40})")
 _VERBATIM = ("command", "env")  # the words of a server's command stay as typed: 0.80 is not 0.8
 _LARGEST = 4 * 2**20
 _MOST = 50_000  # values, aliases of a hostile file multiplied out
@@ -58,7 +60,7 @@ def load_config(path: Path | None, *, host: str | None = None, port: int | None 
         except ValidationError as error:
             found.problems += [(_place(one["loc"]), _said(one)) for one in error.errors()]
         except SettingsError as error:
-            raise ConfigError(f"A CRASHCART_ variable can't be read: {error}.", mend="Write it as JSON.") from error
+            raise _no_json(error) from error
     if config is not None:
         listen = Listen(host or config.listen.host, config.listen.port if port is None else port)
         config = config.model_copy(update={"listen": listen})
@@ -68,6 +70,13 @@ def load_config(path: Path | None, *, host: str | None = None, port: int | None 
         count = f"{len(problems)} problem{'s' if len(problems) != 1 else ''}"
         raise ConfigError(f"{where}: {count}", problems, mend="All keys: docs/configuration.md")
     return config
+
+
+def _no_json(error: SettingsError) -> ConfigError:
+    field = re.search(r'field "(\w+)"', str(error))
+    begin = f"CRASHCART_{field[1].upper()}" if field else "CRASHCART_"
+    names = ", ".join(sorted(name for name in os.environ if name.startswith(begin))) or begin
+    return ConfigError(f"{names}: this is no JSON.", mend='A value with parts is written as JSON, a list like ["a"].')
 
 
 # -- the file
@@ -119,8 +128,11 @@ def _value(loader: yaml.SafeLoader, node: yaml.Node, place: Place, found: _File)
             key = str(key_node.value)
             if key in values:
                 found.problems.append(((*place, key), "stands there twice. Remove one."))
-            values[key] = _value(loader, value_node, (*place, key), found)
+            value = _value(loader, value_node, (*place, key), found)
             found.lines[*place, key] = key_node.start_mark.line + 1
+            # A key with nothing below it, as is left when the rest was commented out, means its default.
+            if value is not None or place == ("servers",):
+                values[key] = {} if value is None else value
         return values
     if isinstance(node, yaml.SequenceNode):
         return [_value(loader, one, (*place, number), found) for number, one in enumerate(node.value)]
@@ -135,6 +147,10 @@ def _expanded(text: str, place: Place, found: _File) -> str:
     def of(match: re.Match[str]) -> str:
         if match[1]:
             return "$"
+        if match[2] is None:
+            name = "begins no variable. Write ${NAME}, or $${ for the signs themselves."
+            found.problems.append((place, f"{match[0]!r} {name}"))
+            return ""
         value = os.environ.get(match[2]) or match[3]
         if value is None:
             text = f"the variable {match[2]} is not set. Set it, or write ${{{match[2]}:-}} for an empty value."
@@ -149,22 +165,79 @@ def _expanded(text: str, place: Place, found: _File) -> str:
 
 def _place(loc: tuple[str | int, ...]) -> Place:
     # What pydantic adds for the members of a union is no place of the file.
-    return tuple(part for part in loc if not (isinstance(part, str) and part.startswith(("function-", "tuple["))))
+    return tuple(
+        part for part in loc if not (isinstance(part, str) and part.startswith(("function-", "tuple[", "[key]")))
+    )
 
 
 def _said(error: Mapping[str, Any]) -> str:
-    kind, loc = error["type"], _place(error["loc"])
+    kind, loc, given = error["type"], _place(error["loc"]), error["input"]
+    model = model_at(loc[:-1])
     if kind == "extra_forbidden":
-        model = model_at(loc[:-1])
-        near = difflib.get_close_matches(str(loc[-1]), list(model.model_fields) if model else (), n=1, cutoff=0.5)
+        near = difflib.get_close_matches(str(loc[-1]), list(model.model_fields) if model else (), n=1, cutoff=0.6)
         return f"there is no such key. Did you mean {near[0]}?" if near else "there is no such key. Remove it."
     if kind in ("enum", "literal_error"):
-        value = getattr(error["input"], "value", error["input"])
-        return f"{value!r} is not possible here. Write one of {error['ctx']['expected']}."
-    if kind == "string_pattern_mismatch":
-        return f"{error['input']!r} is no URL. Write it like http://127.0.0.1:30000/health."
+        value = getattr(given, "value", given)
+        expected = re.sub(r"<\w+\.\w+: ('[^']*')>", r"\1", str(error["ctx"]["expected"]))
+        return f"{value!r} is not possible here. Write one of {expected}."
+    key = next((part for part in reversed(loc) if isinstance(part, str)), "")
+    example = _EXAMPLES.get(key)
+    if bound := _beyond(kind, error.get("ctx", {}), given, example):
+        return bound
+    for ending, (wanted, plain) in _WANTED.items():
+        if kind.endswith(ending) or kind.startswith(ending):
+            written = f"Write it like {example}." if example else plain
+            return f"{wanted}. {written}" if isinstance(given, dict | list) else f"{given!r}: {wanted}. {written}"
     text = str(error["msg"]).removeprefix("Value error, ")
-    return text if text.endswith((".", "!")) else f"{text[:1].lower()}{text[1:]}."
+    return text if text.endswith((".", "!", ")")) else f"{text[:1].lower()}{text[1:]}."
+
+
+# How the value of a key is written, where its type alone does not say it.
+_EXAMPLES: dict[str, str] = {
+    "allowed_hosts": "[gpu-1.example.org]",
+    "body": "10MiB",
+    "command": "[vllm, serve, /models/m]",
+    "days": "90",
+    "env": '{CUDA_VISIBLE_DEVICES: "0,1"}',
+    "health": "http://127.0.0.1:30000/health",
+    "limits": "{body: 10MiB}",
+    "listen": "127.0.0.1:8321",
+    "log_roots": "[/var/log/vllm]",
+    "max_gib": "5",
+    "max_relaunches": "5",
+    "port": "30000",
+    "preflight": "true",
+    "public_url": "https://crashcart.example.org",
+    "retention": "{days: 90, max_gib: 5}",
+    "rules": "[/etc/crashcart/rules]",
+    "server_log": "200MiB",
+    "settle": "60s",
+    "slack": '{webhook_url: "https://hooks.slack.com/services/…"}',
+    "start": "true",
+    "watch": "[/var/log/vllm/*.log]",
+}
+# By the beginning or the end of pydantic's word for what was wrong: what is wanted, and what to write.
+_WANTED = {
+    "url": ("this is no URL", "Write it like http://127.0.0.1:8000."),
+    "dict_type": ("keys are expected here", "Write `name: value` lines below it, further in."),
+    "model_type": ("keys are expected here", "Write `name: value` lines below it, further in."),
+    "tuple_type": ("a list is expected here", "Write it in square brackets, with commas."),
+    "int_": ("a whole number is expected here", "Write it like 5."),
+    "float_": ("a number is expected here", "Write it like 2.5."),
+    "bool_": ("yes or no is expected here", "Write true or false."),
+    "string_": ("a text is expected here", "Write it in quotes."),
+    "path_type": ("a path is expected here", "Write it in quotes."),
+}
+
+
+def _beyond(kind: str, bounds: Mapping[str, Any], given: object, example: str | None) -> str | None:
+    """What is said of a number outside its bounds; a count of bytes is named as one."""
+    sizes = example is not None and example.endswith("iB")
+    for word, key in (("at least", "ge"), ("more than", "gt"), ("at most", "le"), ("less than", "lt")):
+        if key in bounds and kind.startswith(("greater_than", "less_than")):
+            bound = f"{bounds[key]:,} bytes. A size is written like {example}" if sizes else f"{bounds[key]:g}"
+            return f"{given} is not possible here: it must be {word} {bound}."
+    return None
 
 
 def _in_order(found: _File) -> list[tuple[Place, str]]:
@@ -196,9 +269,28 @@ def _across(config: Config) -> Iterator[tuple[Place, str]]:
     for number, folder in enumerate(config.log_roots):
         if not folder.is_absolute():
             yield ("log_roots", number), f"{folder} is not absolute. Write its whole path."
+    if text := _unreachable(config.slack):
+        yield ("slack", "webhook_url"), text
     for name, server in config.servers.items():
         for place, text in _of_server(name, server, config):
             yield ("servers", name, *place), text
+
+
+def _unreachable(slack: SlackConfig) -> str | None:
+    """Why nothing could ever be posted, as far as the address alone tells."""
+    host = urlsplit(slack.webhook_url.get_secret_value()).hostname if slack.webhook_url else None
+    if host is None or slack.allow_private_addresses:
+        return None
+    try:
+        private = not is_public(host)
+    except ValueError:
+        private = host == "localhost"
+    return (
+        "it lies on a private address, where nothing is sent to. Set slack.allow_private_addresses: true for a relay "
+        "of your own."
+        if private
+        else None
+    )
 
 
 def _of_server(name: str, server: ServerConfig, config: Config) -> Iterator[tuple[Place, str]]:
@@ -225,7 +317,9 @@ def _outside(pattern: str, roots: tuple[Path, ...]) -> str | None:
     """Why a log may not be read; None when it lies in one of the roots."""
     path = Path(pattern)
     if not path.is_absolute():
-        return f"{pattern} is not absolute. Write its whole path."
+        return f"{pattern!r} is not absolute. Write its whole path."
+    if path.is_dir():
+        return f"{pattern} is a folder. Write which files: {path}/*.log"
     if ".." in path.parts:
         return f"{pattern} goes upwards. Write it without `..`."
     if any(path.is_relative_to(root) for root in roots):

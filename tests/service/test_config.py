@@ -134,11 +134,33 @@ def test_a_watched_servers_health_endpoint_follows_from_engine_and_port(load: Lo
         ("listen: 8321x", "line 1: listen: '8321x' is no address. Write it like 127.0.0.1:8321."),
         ('servers: {a: {command: "x \'y"}}', "line 1: servers.a.command: The command can't be split into words"),
         ("servers: {a: {command: []}}", "line 1: servers.a.command: It is empty."),
-        ("servers: {a: {health: 'localhost:30'}}", "line 1: servers.a.health: 'localhost:30' is no URL."),
+        ("listen: 8321", "line 1: listen: '8321' is no address. Write it like 127.0.0.1:8321."),
+        ("servers: [a]", "line 1: servers: keys are expected here. Write `name: value` lines below it, further in."),
+        (
+            "retention: {days: soon}",
+            "retention.days: 'soon': a whole number is expected here. Write it like 90.",
+        ),
+        ("retention: {days: 0}", "line 1: retention.days: 0 is not possible here: it must be at least 1."),
+        ("retention: {server_log: 200}", "at least 65,536 bytes. A size is written like 200MiB."),
+        ("log_roots: {a: 1}", "line 1: log_roots: a list is expected here. Write it like [/var/log/vllm]."),
+        ("slack: https://h.example.org/x", "keys are expected here. Write it like {webhook_url: "),
+        ("slack: {webhook_url: h.example.org/x}", "line 1: slack.webhook_url: It is no URL. Write it like https://"),
+        ("slack: {webhook_url: 'http://127.0.0.1:9/x'}", "Set slack.allow_private_addresses: true"),
+        ("public_url: example.org", "'example.org': this is no URL. Write it like https://crashcart.example.org."),
+        ("allowed_hosts: ['http://x.y']", "line 1: allowed_hosts[0]: 'http://x.y' is no host name."),
+        ("token: пароль-пароль-пароль", "line 1: token: No HTTP header can carry it."),
+        ("servers: {a: {command: x, allow: all}}", "Write one of 'safe' or 'degrading'."),
+        ("servers: {a: {command: 'x ${HOME'}}", "'${HOME' begins no variable. Write ${NAME}, or $${"),
+        (
+            "servers: {a: {command: x, env: {A=B: c}}}",
+            "servers.a.env.A=B: 'A=B' is no name of an environment",
+        ),
+        ("log_roots: [/]\nservers: {a: {watch: [/tmp]}}", "/tmp is a folder. Write which files: /tmp/*.log"),
+        ("servers: {a: {health: 'localhost:30'}}", "line 1: servers.a.health: 'localhost:30': this is no URL."),
         ("servers: {a: {}}", "line 1: servers.a: neither `command` (to supervise it) nor `watch`"),
         ("servers: {a: {command: x, watch: /var/log/x}}", "line 1: servers.a.watch: a supervised server's output"),
         ("servers: {a: {watch: /var/x.log}}", "/var/x.log lies in none of log_roots. Add /var to log_roots."),
-        ("servers: {a: {watch: x.log}}", "line 1: servers.a.watch[0]: x.log is not absolute."),
+        ("servers: {a: {watch: x.log}}", "line 1: servers.a.watch[0]: 'x.log' is not absolute."),
         (
             "log_roots: [/var]\nservers: {a: {watch: [/var/ok.log, /var/../etc/x]}}",
             "line 2: servers.a.watch[1]: /var/../etc/x goes upwards. Write it without `..`.",
@@ -278,3 +300,13 @@ def test_no_key_is_documented_that_does_not_exist() -> None:
     known |= {f"servers.NAME.{name}" for name in ServerConfig.model_fields}
 
     assert set(re.findall(r"^\| `([A-Za-z_.]+)` \|", text, re.MULTILINE)) == known
+
+
+def test_a_key_with_nothing_below_it_means_its_default(load: Loading) -> None:
+    assert load("servers:\nslack:\nlog_roots:\n") == load("")
+
+
+def test_a_variable_that_holds_no_json_is_named(load: Loading, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CRASHCART_SERVERS__A__WATCH", "/var/log/a.log")
+    with pytest.raises(ConfigError, match="CRASHCART_SERVERS__A__WATCH: this is no JSON"):
+        load("")
