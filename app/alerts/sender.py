@@ -65,6 +65,8 @@ class Sender:
         for alert in self._store.alerts_in_doubt():
             if alert.error == BEGUN:
                 self._store.alert_failed(alert.id, _DOUBT, None)
+                if self._tell is not None:
+                    self._tell(f"given up: {_DOUBT}", alert)
             else:
                 self._store.alert_failed(alert.id, "not posted yet", 0.0)
 

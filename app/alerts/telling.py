@@ -8,6 +8,7 @@ from typing import Any
 
 from app.core.model import Cause
 from app.core.redact import redact_text, redact_words
+from app.core.vocabulary import IncidentStatus
 from app.store.models import now
 from app.store.outbox import AlertView
 from app.store.store import Store
@@ -24,6 +25,7 @@ NEWS = timedelta(hours=24)
 _KINDS: Mapping[str, str] = {
     TransitionKind.DIED: OPENED,
     TransitionKind.FAILED: OPENED,
+    TransitionKind.REPORTED: OPENED,
     TransitionKind.PROPOSED: PROPOSED,
     TransitionKind.ATTEMPT: APPLIED,
     TransitionKind.NEEDS_HUMAN: NEEDS_HUMAN,
@@ -47,6 +49,8 @@ def collect(store: Store, after: int) -> int:
 
 def _tell(store: Store, change: TransitionView, incident_id: int, kind: str) -> None:
     incident = store.incident(incident_id)
+    if change.kind == TransitionKind.REPORTED and incident.status is IncidentStatus.RESOLVED:
+        return  # somebody spoke of what is over
     if incident.muted_until is not None and incident.muted_until > change.at:
         return
     told = store.alerts(incident_id)

@@ -74,7 +74,7 @@ def look(server: ServerView) -> Truth:
     supervised = alive(server.supervisor)
     if supervised or server.state in DOWN:
         return Truth(server.state, server.evidence, server.pid, supervised)
-    if server.supervisor is None and (server.watched or server.launch_id is None):
+    if _of_others(server):
         return _look_at_watched(server)
     seen = reached_of(server)
     watcher = f"the Crashcart (pid {server.supervisor.pid})" if server.supervisor else "the Crashcart"
@@ -84,6 +84,11 @@ def look(server: ServerView) -> Truth:
     process = f"process {server.process.pid}" if server.process else "its process"
     text = f"gone: neither {process} nor {watcher} that supervised it runs any more; last seen: {seen}"
     return Truth(ServerState.EXITED, text, None, supervised=False)
+
+
+def _of_others(server: ServerView) -> bool:
+    """Whether others start this server, and its log tells of it."""
+    return server.supervisor is None and (server.watched or server.launch_id is None)
 
 
 def _look_at_watched(server: ServerView) -> Truth:
@@ -184,10 +189,11 @@ class _Watch:
             return self._if_down(server, truth)
         if truth.down:
             return None if self._may_come_back(server, truth, spent) else self._dead(1, server, truth)
-        if not truth.supervised:
-            return self._left_alone(server, truth)
-        ready = truth.state is ServerState.READY
-        return self._tell(0, server, truth.state, f"ready: {truth.evidence}") if ready else None
+        if truth.state is ServerState.READY and (truth.supervised or _of_others(server)):
+            return self._tell(0, server, truth.state, f"ready: {truth.evidence}")
+        if truth.supervised or (_of_others(server) and server.health_url is None):
+            return None
+        return self._left_alone(server, truth)
 
     def late(self, server: ServerView, spent: float) -> Answer:
         """The time is up: says what there is instead."""
@@ -203,12 +209,12 @@ class _Watch:
         # It went down and is being launched again, all between two looks.
         return self._tell(0, server, truth.state, self._end(self.first_launch, truth), self.first_launch)
 
-    def _left_alone(self, server: ServerView, truth: Truth) -> Answer:
+    def _left_alone(self, server: ServerView, truth: Truth) -> Answer | None:
         """A server that outlived its Crashcart: only the server itself can still say that it is ready."""
         url = server.health_url
         if url is not None and healthy(url):
             return self._tell(0, server, ServerState.READY, f"ready: {url} answers; {truth.evidence}")
-        return self._tell(1, server, truth.state, truth.evidence)
+        return None if _of_others(server) else self._tell(1, server, truth.state, truth.evidence)
 
     def _may_come_back(self, server: ServerView, truth: Truth, spent: float) -> bool:
         """Whether a server that is down is about to be started, by whoever acts for it or by a run just begun."""

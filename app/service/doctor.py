@@ -171,6 +171,7 @@ def _webhook(url: str, timeout: float, allow_private: bool) -> Check:
     except (httpx.HTTPError, OSError, UnicodeError) as error:
         advice = "Look at name resolution, firewall and proxy (HTTPS_PROXY) of this machine."
         return Check("webhook-reachable", host, False, f"no answer: {type(error).__name__}", advice)
-    ok = answer.status_code < 500 and answer.status_code != 404
+    # 405 and 501 say that it wants to be posted to.
+    ok = (answer.status_code < 500 and answer.status_code not in (404, 410)) or answer.status_code == 501
     hint = None if ok else "Look whether the webhook still exists at Slack."
     return Check("webhook-reachable", host, ok, f"it answers (HTTP {answer.status_code} to a GET)", hint)

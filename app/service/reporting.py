@@ -83,7 +83,7 @@ def report(store: Store, text: str, name: str | None, pipeline: PipelineSource) 
         server=server,
         truth=truth,
         crashed=crashed,
-        text=_answer(store, server, truth, crashed, diagnosis),
+        text=_answer(store, server, truth, crashed, diagnosis, sent=not is_complaint(text)),
         diagnosis=diagnosis,
         proposal=store.incident(incident_id).proposal if incident_id is not None else None,
         incident_id=incident_id,
@@ -188,7 +188,9 @@ def _note(store: Store, server: ServerView, text: str, incident_id: int | None) 
     store.add_transition(server.name, TransitionKind.REPORTED, f"reported: {said}", incident_id=incident_id)
 
 
-def _answer(store: Store, server: ServerView, truth: Truth, crashed: bool, diagnosis: Diagnosis | None) -> str:
+def _answer(
+    store: Store, server: ServerView, truth: Truth, crashed: bool, diagnosis: Diagnosis | None, *, sent: bool
+) -> str:
     if crashed:
         launch = store.launch(server.launch_id) if server.launch_id is not None else None
         if launch is None or launch.ended_at is None or not launch.ran:
@@ -198,11 +200,13 @@ def _answer(store: Store, server: ServerView, truth: Truth, crashed: bool, diagn
         return f"crashed: {end}{seen}{_plans(server, truth)}"
     if truth.state is ServerState.STOPPED:
         return f"not crashed: {truth.evidence}"
+    if server.launch_id is None and server.process is None and not truth.supervised:
+        return f"unknown: {truth.evidence}"
     text = f"not crashed: {told(server, truth)}"
     if not truth.supervised and diagnosis is not None:
         text += f"; by its log: {reached(diagnosis.phase, diagnosis.progress.percent)}"
     if diagnosis is not None and diagnosis.outcome is Outcome.FAILED and diagnosis.causes:
-        text += f"; but its log shows: {diagnosis.causes[0].title}"
+        text += f"; but {'what was sent' if sent else 'its log'} shows: {diagnosis.causes[0].title}"
     return text
 
 

@@ -56,6 +56,8 @@ class Supervisor:
                 self._log.info("a proposed fix waits for a person: it is not started before that is decided")
                 self._wanted = False
             self._wanted = self._wanted or self._lives()
+            if not self._wanted:
+                self._store.not_wanted(self.name)
             while not self._leaving.is_set():
                 if self._wanted:
                     self._wanted = False

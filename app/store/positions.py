@@ -212,8 +212,11 @@ def _failed(session: Session, launch: LaunchRow, seen: Failed) -> int:
         launch.ended_at = now()
     session.add(launch)
     server = session.get(ServerRow, launch.server)
-    if server is not None and server.launch_id == launch.id:
-        state = ServerState.DEGRADED if was_ready else ServerState.EXITED
+    if server is not None:
+        # A server with several logs is what the newest of them says; one that serves by another log still does.
+        serves = was_ready or (server.launch_id != launch.id and server.state is ServerState.READY)
+        server.launch_id = launch.id
+        state = ServerState.DEGRADED if serves else ServerState.EXITED
         enter(session, server, state, f"its log shows a failure: {seen.text}")
     note(
         session,

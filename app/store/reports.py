@@ -55,7 +55,8 @@ class Reports(Database):
             incident = join_or_open(session, launch, told.diagnosis)
             incident.status = status or incident.status
             keep_diagnosis(session, launch, told.diagnosis)
-            text = f"reported by {told.by}: {incident.title}"
+            of = "" if incident.server == told.server else f" of {told.server}"
+            text = f"reported by {told.by}{of}: {incident.title}"
             note(session, told.server, TransitionKind.REPORTED, text, incident_id=incident.id, launch_id=launch.id)
             return incident.id or 0, (incident.id or 0) > before
 

@@ -110,6 +110,13 @@ class Servers(Database):
                 or (row.supervisor_pid, row.supervisor_mark) != (me.pid, me.mark)
             )
 
+    def not_wanted(self, name: str) -> None:
+        """It is not started before somebody wishes it; what is known of an earlier end stays."""
+        with self.write() as session:
+            row = server_row(session, name)
+            if row.launch_id is None and row.state is ServerState.STARTING:
+                enter(session, row, ServerState.STOPPED, "it is started when somebody wishes it: `start: false`")
+
     def server_folder(self, name: str) -> Path:
         """Where a server's kept output lies."""
         return self.folder("servers", checked_name(name))

@@ -23,6 +23,7 @@ from app.web.problems import Refusal, described
 
 _INLINE = 256 * 1024
 _HALF = b"\\u"
+_GZIP = b"\x1f\x8b"
 _KEY = Header(alias="Idempotency-Key", min_length=1, max_length=200, include_in_schema=False)
 _BODY = {
     "requestBody": {
@@ -125,6 +126,9 @@ def _read(body: bytes, content_type: str, server: str | None) -> Sent:
         given = Ingested.model_validate(_json(body))
     except ValidationError as error:
         raise RequestValidationError([{**one, "loc": ("body", *one["loc"])} for one in error.errors()]) from error
+    if server is not None and server != given.server:
+        text = f"The body is about {given.server}, the query about {server}."
+        raise Refusal(422, text, field="server", mend="Name one server.")
     return Sent(
         given.server,
         given.log,
@@ -148,6 +152,10 @@ def _json(body: bytes) -> Any:
 def _plain(body: bytes, server: str | None) -> Sent:
     if server is None:
         raise Refusal(422, "text/plain needs ?server=NAME.", field="server")
+    if body.startswith(_GZIP):
+        raise Refusal(
+            415, "The body is packed by gzip.", mend="Send it with the header Content-Encoding: gzip, or unpack it."
+        )
     text = body.decode("utf-8", "replace")
     if not text.strip():
         raise Refusal(422, "The body is empty.", field="text")

@@ -46,7 +46,8 @@ def operations(service: Service) -> APIRouter:
         service.store.newest_transition()
         ready = service.ready and not service.failing
         response.status_code = 200 if ready else 503
-        return {"status": "ready" if ready else "not ready", "failing": list(service.failing)}
+        failing = list(service.failing) or ([] if ready else ["starting"])
+        return {"status": "ready" if ready else "not ready", "failing": failing}
 
     @router.get("/metrics", summary="Numbers for Prometheus", response_class=Response, responses={200: _METRICS})
     def metrics() -> Response:

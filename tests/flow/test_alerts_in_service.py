@@ -61,6 +61,19 @@ def test_a_failure_in_a_followed_log_is_told_with_its_cause_and_a_link(tmp_path:
         service.stop()
 
 
+def test_a_failure_that_was_sent_in_is_told_once(tmp_path: Path, log: Path, slack: Slack) -> None:
+    with Service(tmp_path, watching(log, slack.url)) as service:
+        service.until_ready()
+        for _ in range(2):
+            body = {"server": "ci-box", "text": "ValueError: the zebra is missing\n", "exit_code": 1}
+            httpx.post(f"{service.url}/incidents/ingest", json=body).raise_for_status()
+        [text] = until_told(slack, 1)
+        assert "ci-box is down" in text
+        time.sleep(1)
+        assert len(slack.accepted) == 1
+        service.stop()
+
+
 def test_a_message_that_slack_refused_for_now_arrives_once_after_a_kill(
     tmp_path: Path, log: Path, slack: Slack
 ) -> None:

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
@@ -16,6 +17,7 @@ from app.core.errors import NotFoundError
 from app.core.model import Diagnosis, Exit, Fix, Progress
 from app.core.vocabulary import Phase, Safety, ServerState
 from app.service.asking import Answer, Until, healthy, look, told, wait
+from app.store.positions import Position, Reached
 from app.store.store import Store
 from app.store.views import ServerView
 from app.store.words import AttemptKind, Decision
@@ -373,3 +375,29 @@ def test_the_truth_in_one_line(store: Store) -> None:
     view = server(store)
 
     assert told(view, look(view)) == "loading 67 % (Loading safetensors: 67%)"
+
+
+def follow(store: Store, state: ServerState, phase: Phase) -> None:
+    """A server that others start, as its log told of it."""
+    store.watch_server("kimi")
+    store.take_in("kimi", [Reached(state, "by its log", Progress(phase))], Position(Path("/var/log/k.log"), 1, 1))
+
+
+def test_a_followed_server_is_ready_when_its_log_says_so(store: Store, waiting: Waiting) -> None:
+    follow(store, ServerState.LOADING, Phase.LOADING)
+    answer = waiting()
+    follow(store, ServerState.READY, Phase.READY)
+
+    assert (answer.result(5).exit_code, answer.result(5).text) == (0, "ready: by its log")
+
+
+def test_a_followed_server_that_loads_is_waited_for_until_time_is_up(store: Store) -> None:
+    follow(store, ServerState.LOADING, Phase.LOADING)
+
+    assert wait(store, "kimi", timeout=0.05, poll=0.01).exit_code == 4
+
+
+def test_a_server_that_nobody_has_seen_yet_is_waited_for(store: Store) -> None:
+    store.watch_server("kimi")
+
+    assert wait(store, "kimi", timeout=0.05, poll=0.01).exit_code == 4

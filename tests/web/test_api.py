@@ -167,6 +167,17 @@ def test_plain_text_without_server_is_422(api: httpx.Client) -> None:
     assert refused(answer, 422)["errors"][0]["field"] == "server"
 
 
+def test_a_body_about_another_server_than_the_query_is_422(api: httpx.Client) -> None:
+    answer = api.post("/incidents/ingest?server=a", json={"server": "b", "text": "crashed"})
+    assert refused(answer, 422)["errors"][0]["field"] == "server"
+
+
+def test_packed_text_without_its_header_is_415_and_names_the_header(api: httpx.Client) -> None:
+    headers = {"Content-Type": "text/plain"}
+    answer = api.post("/incidents/ingest?server=a", content=gzip.compress(b"x"), headers=headers)
+    assert "Content-Encoding: gzip" in refused(answer, 415)["mend"]
+
+
 def test_other_types_and_codings_are_415(api: httpx.Client) -> None:
     refused(api.post("/incidents/ingest", content=b"a", headers={"Content-Type": "image/png"}), 415)
     headers = {"Content-Type": "text/plain", "Content-Encoding": "br"}
