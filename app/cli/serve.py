@@ -13,7 +13,7 @@ from app.cli.showing import JsonOption, StateOption, print_json, say
 from app.core.resources import state_folder
 from app.rules.load import load_rules
 from app.service.config import Config
-from app.service.configfile import find_config, load_config
+from app.service.configfile import doubtful, find_config, load_config
 from app.service.ownlog import set_up_logs
 from app.service.serve import Override, Service
 from app.store.store import Store
@@ -74,6 +74,8 @@ def _check(path: Path | None, config: Config, as_json: bool) -> int:
     say(f"  {len(rules.rules)} rules, {config.listen.url}")
     for problem in problems:
         say(f"  rule skipped: {problem}")
+    for text in doubtful(config):
+        say(f"  but: {text}")
     return 2 if problems else 0
 
 

@@ -23,6 +23,7 @@ _AT_THE_END = 5  # a serving one logs on: what did not end the log did not end t
 # A program's own end after a failed check: either it says what, or it told before.
 _WHAT = re.compile(r"\s*what\(\): +\S")
 _BARE_ABORT = re.compile(r"(?:Aborted|SIGABRT|terminate called)\b")
+_ENDS_ITSELF = ("sglang/child-failed", "sglang/subprocess-crashed")  # a launcher that kills its tree, itself as well
 _TELLING_ECHOES = ("any/signal-reported", "ollama/load-failed")  # who reports the end repeats the reason
 
 # Exceptions that code raises to itself before it raises what it means.
@@ -61,6 +62,14 @@ def last_resort(
         said = _said_signal(event, symptoms)
         if said is not None:
             return _killed(said[0], seen, said[1]), event
+        # The others only saw it go; unless it says itself that it ends because one of them did.
+        if (
+            event is not None
+            and event.kind != "native"
+            and killed
+            and not any(symptom.rule in _ENDS_ITSELF for symptom in symptoms)
+        ):
+            return _killed(exit.signal or "", seen, _key_line(event)), event
     if event is not None and event.kind == "native":
         what = next((line for line in event.lines if _WHAT.match(line.body)), None)
         plain = what is None and _BARE_ABORT.match(event.first.body) is not None
@@ -127,7 +136,7 @@ def _killed(signal: str, seen: Seen, line: Line | None = None) -> Cause:
         rule="any/killed-by-signal",
         category=Category.KILLED_BY_SIGNAL,
         title=f"The server was killed by {signal} {_when(seen)}",
-        explanation=f"The process was killed by {signal} {_when(seen)}, and its log shows no failure. {why}",
+        explanation=f"The process was killed by {signal} {_when(seen)}; its log shows nothing that led to it. {why}",
         confidence=Confidence.MEDIUM,
         line=line,
         rank=line.rank if line is not None else None,

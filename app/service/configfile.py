@@ -17,7 +17,7 @@ from pydantic_settings.exceptions import SettingsError
 
 from app.alerts.webhook import is_public
 from app.core.errors import ConfigError, CrashcartError
-from app.service.config import Config, Listen, ServerConfig, SlackConfig, model_at
+from app.service.config import Config, Listen, ServerConfig, model_at
 from app.store.locks import checked_name
 
 Place = tuple[str | int, ...]
@@ -77,6 +77,24 @@ def _no_json(error: SettingsError) -> ConfigError:
     begin = f"CRASHCART_{field[1].upper()}" if field else "CRASHCART_"
     names = ", ".join(sorted(name for name in os.environ if name.startswith(begin))) or begin
     return ConfigError(f"{names}: this is no JSON.", mend='A value with parts is written as JSON, a list like ["a"].')
+
+
+def doubtful(config: Config) -> Iterator[str]:
+    """What can be read but does not do what was meant, as far as it can be told without asking anybody."""
+    url = config.slack.webhook_url
+    host = urlsplit(url.get_secret_value()).hostname if url is not None else None
+    if host is not None and not config.slack.allow_private_addresses and _is_private(host):
+        yield (
+            "slack.webhook_url lies on a private address, where nothing is sent to. For a relay of your own set "
+            "slack.allow_private_addresses: true."
+        )
+
+
+def _is_private(host: str) -> bool:
+    try:
+        return not is_public(host)
+    except ValueError:
+        return host == "localhost"
 
 
 # -- the file
@@ -269,28 +287,9 @@ def _across(config: Config) -> Iterator[tuple[Place, str]]:
     for number, folder in enumerate(config.log_roots):
         if not folder.is_absolute():
             yield ("log_roots", number), f"{folder} is not absolute. Write its whole path."
-    if text := _unreachable(config.slack):
-        yield ("slack", "webhook_url"), text
     for name, server in config.servers.items():
         for place, text in _of_server(name, server, config):
             yield ("servers", name, *place), text
-
-
-def _unreachable(slack: SlackConfig) -> str | None:
-    """Why nothing could ever be posted, as far as the address alone tells."""
-    host = urlsplit(slack.webhook_url.get_secret_value()).hostname if slack.webhook_url else None
-    if host is None or slack.allow_private_addresses:
-        return None
-    try:
-        private = not is_public(host)
-    except ValueError:
-        private = host == "localhost"
-    return (
-        "it lies on a private address, where nothing is sent to. Set slack.allow_private_addresses: true for a relay "
-        "of your own."
-        if private
-        else None
-    )
 
 
 def _of_server(name: str, server: ServerConfig, config: Config) -> Iterator[tuple[Place, str]]:

@@ -22,6 +22,7 @@ from app.store.store import Store
 from app.supervise import guards
 from app.supervise.ports import port_holder
 from app.supervise.process import exists_program
+from app.supervise.watching import Expander
 
 _WILD = re.compile(r"[*?\[]")
 _MANY = 200  # files of one pattern that are tried
@@ -49,7 +50,7 @@ def examine(config: Config, state: Path) -> Iterator[Check]:
         if server.launch is not None:
             yield from _launchable(name, server)
         for pattern in server.watch:
-            yield from _followed(name, pattern, state)
+            yield from _followed(name, pattern, state, config.log_roots)
     if config.slack.webhook_url is not None:
         slack = config.slack
         yield _webhook(config.slack.webhook_url.get_secret_value(), slack.timeout, slack.allow_private_addresses)
@@ -119,9 +120,12 @@ def _launchable(name: str, server: ServerConfig) -> Iterator[Check]:
         yield Check("folder-found", name, False, f"{server.cwd} is no folder", "Make it, or change `cwd`.")
 
 
-def _followed(name: str, pattern: str, state: Path) -> Iterator[Check]:
-    files = [Path(path) for path in glob.iglob(pattern, recursive=True)][:_MANY]  # noqa: PTH207 - absolute patterns
-    files = [path for path in files if path.is_file()]
+def _followed(name: str, pattern: str, state: Path, roots: tuple[Path, ...]) -> Iterator[Check]:
+    found = [Path(path) for path in glob.iglob(pattern, recursive=True)][:_MANY]  # noqa: PTH207 - absolute patterns
+    files = [path for path in Expander(roots).files([pattern]) if path in found]
+    if passed := [path for path in found if path not in files and not path.is_dir()]:
+        text = f"{passed[0]} is never followed: it is no file, or leads out of log_roots"
+        yield Check("log-readable", name, False, text, "Watch the file that it leads to, and add its folder.")
     own = [path for path in files if path.resolve().is_relative_to(state.resolve()) or _is_own_log(path)]
     if own:
         text = f"{own[0]} is written by Crashcart itself: each line that it reads would make another"
@@ -149,13 +153,14 @@ def _watchable(name: str, pattern: str) -> Check:
     folder = Path(_WILD.split(pattern, maxsplit=1)[0].rpartition("/")[0] or "/")
     while not folder.is_dir():
         folder = folder.parent
+    if not os.access(folder, os.R_OK | os.X_OK):
+        hint = f"Give the user that runs crashcart the right: setfacl -m u:USER:rx {folder}"
+        return Check("folder-watchable", name, False, f"{folder} can't be read", hint)
     try:
         with RustNotify([str(folder)], False, False, 300, False, False):
             return Check("folder-watchable", name, True, f"{folder} tells of changes")
     except (OSError, WatchfilesRustInternalError) as error:
-        advice = (
-            "Raise fs.inotify.max_user_watches and max_user_instances (sysctl), or give the right to read the folder."
-        )
+        advice = "Raise fs.inotify.max_user_watches and max_user_instances (sysctl)."
         return Check("folder-watchable", name, False, f"{folder} can't be watched: {error}", advice)
 
 

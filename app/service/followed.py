@@ -51,12 +51,18 @@ class FollowedFile:
     launch_id: int | None = None
     last_data: float = 0.0
     unwritten: float | None = None  # since when the position is ahead of the stored one
+    store_again: float = 0.0  # not before then
     ready_since: float | None = None
     waiting: list[Seen] = field(default_factory=list)  # not stored, because the store could not be written
 
     @property
     def path(self) -> Path:
         return self.follower.path
+
+    def due(self, now: float, lazy: float) -> bool:
+        """Whether something waits to be stored, and it is time to."""
+        late = self.unwritten is not None and now - self.unwritten > lazy
+        return (bool(self.waiting) or late) and now >= self.store_again
 
 
 def seen_of(found: Finding, path: Path) -> Seen:

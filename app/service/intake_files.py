@@ -30,6 +30,7 @@ _LOOK_UP_AGAIN = 0.25  # seconds between them at least: a stranger's file in the
 _AT_ONCE = 0.004  # seconds of reading before the news is looked at again: a failure elsewhere comes first
 _QUIET = 1.0  # a half traceback that waits longer is looked at as it is
 _HALF = 5.0  # a half line, too: what is cut says something else than the whole, so it gets more time
+_STORE_AGAIN = 1.0  # seconds between attempts to store what could not be stored
 _LAZY = 1.0  # a position that led to nothing is written this much later at most
 
 
@@ -69,6 +70,7 @@ class FileIntake:
         self._changed_servers = asyncio.Event()
         self.following = following or (lambda: None)
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="intake")
+        self._unstored = False
         self._next_rounds = self._next_net = self._next_look_up = self._last_look_up = 0.0
 
     @property
@@ -78,6 +80,11 @@ class FileIntake:
         for name, path in self._files:
             found.setdefault(name, []).append(path)
         return {name: tuple(sorted(paths)) for name, paths in found.items()}
+
+    @property
+    def unstored(self) -> bool:
+        """Whether findings wait because the store can't be written."""
+        return self._unstored
 
     def change(
         self, servers: tuple[Watched, ...], *, pipeline: Pipeline | None = None, roots: tuple[Path, ...] | None = None
@@ -257,7 +264,7 @@ class FileIntake:
             patience = _HALF if file.log.pending else _QUIET
             if file.log.unfinished and now - file.last_data > patience and not self._read(file):
                 self._commit(file, file.log.flush())
-            elif file.waiting or (file.unwritten is not None and now - file.unwritten > _LAZY):
+            elif file.due(now, _LAZY):
                 self._commit(file, [])
             if file.ready_since is not None and now - file.ready_since >= file.server.settle:
                 self._settle(file)
@@ -283,8 +290,10 @@ class FileIntake:
         try:
             launch_id, incidents = self.store.take_in(file.server.name, file.waiting, self._position(file))
         except StoreError as error:
-            self.trouble(f"what {file.path} says can't be stored now: {error}")
+            self._unstored, file.store_again = True, time.monotonic() + _STORE_AGAIN
+            self.trouble(f"what the logs say can't be stored now: {error} {error.mend or ''}".rstrip())
             return
+        self._unstored = False
         self._note_ready(file)
         stored, file.waiting, file.unwritten = bool(file.waiting), [], None
         file.launch_id = launch_id

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import MutableMapping
+import time
+from collections.abc import Callable, MutableMapping
 from typing import Any, TextIO
 
 import structlog
@@ -48,6 +49,23 @@ def set_up_logs(
     # They tell each request and each change of a file; we tell what follows from it.
     for name in ("uvicorn.access", "watchfiles", "httpx", "httpcore", "alembic"):
         logging.getLogger(name).setLevel(logging.WARNING)
+
+
+class Seldom:
+    """Passes the same text on once in a while only: a disk that is full must not be filled by saying so."""
+
+    def __init__(self, tell: Callable[[str], object], every: float = 60.0) -> None:
+        """`every`: seconds between two times."""
+        self._tell = tell
+        self._every = every
+        self._told: dict[str, float] = {}
+
+    def __call__(self, text: str) -> None:
+        at = time.monotonic()
+        self._told = {told: when for told, when in self._told.items() if at - when < self._every}
+        if text not in self._told:
+            self._told[text] = at
+            self._tell(text)
 
 
 class _Redact:

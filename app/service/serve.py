@@ -30,6 +30,7 @@ from app.service.following import Timings
 from app.service.intake_files import FileIntake
 from app.service.metrics import Metrics
 from app.service.others import Others
+from app.service.ownlog import Seldom
 from app.service.retention import kept_in_bounds
 from app.service.retriage import retriage
 from app.service.rulebook import Rulebook
@@ -91,7 +92,9 @@ class Service:
     @property
     def failing(self) -> tuple[str, ...]:
         """The loops that do not run at this moment."""
-        return tuple(sorted(self._failed | {name for name, task in self._tasks.items() if task.done()}))
+        ended = {name for name, task in self._tasks.items() if task.done()}
+        storing = {"storing"} if self.intake is not None and self.intake.unstored else set()
+        return tuple(sorted(self._failed | ended | storing))
 
     async def run(self, make_app: Callable[[Service], AsgiApp]) -> int:
         """Serves until SIGINT or SIGTERM. UsageError when the address is taken, StoreError when another serves."""
@@ -159,17 +162,28 @@ class Service:
     async def _watch_changes(self) -> None:
         """Reloads when the configuration or a rule changes."""
         while True:
-            folders = [folder for folder in (*self.config.rules, rules_folder()) if folder.is_dir()]
-            if self.path is not None:
-                folders.append(self.path.absolute().parent)
-            async for changes in awatch(
-                *folders, step=_CHANGE_STEP, debounce=_CHANGE_STEP * 4, recursive=True, watch_filter=self._concerns
-            ):
-                self._log.info("changed", files=sorted({path for _, path in changes}))
-                before = self.config.rules
-                await self.reload()
-                if self.config.rules != before:
-                    break
+            other_folders = asyncio.Event()
+            rules = [folder for folder in (*self.config.rules, rules_folder()) if folder.is_dir()]
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._reload_on(rules, other_folders, deep=True))
+                if self.path is not None:
+                    group.create_task(self._reload_on([self.path.absolute().parent], other_folders, deep=False))
+
+    async def _reload_on(self, folders: list[Path], other_folders: asyncio.Event, *, deep: bool) -> None:
+        async for changes in awatch(
+            *folders,
+            step=_CHANGE_STEP,
+            debounce=_CHANGE_STEP * 4,
+            recursive=deep,
+            watch_filter=self._concerns,
+            stop_event=other_folders,
+            ignore_permission_denied=True,
+        ):
+            self._log.info("changed", files=sorted({path for _, path in changes}))
+            before = self.config.rules
+            await self.reload()
+            if self.config.rules != before:
+                other_folders.set()
 
     def _concerns(self, _change: object, path: str) -> bool:
         changed = Path(path)
@@ -215,7 +229,7 @@ class Service:
             watched_servers(self.config.watched),
             roots=self.config.log_roots,
             following=self._is_ready,
-            trouble=lambda text: self._log.warning(text),
+            trouble=Seldom(self._log.warning),
         )
         await self.intake.run(self._stopping)
 

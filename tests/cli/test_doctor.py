@@ -108,6 +108,14 @@ def test_a_root_that_is_not_there_is_found(examined: Callable[[str], dict[str, A
     assert "log-root" in examined("log_roots: [/no/such/root]")
 
 
+def test_a_log_that_leads_out_of_the_roots_is_found(examined: Callable[[str], dict[str, Any]], tmp_path: Path) -> None:
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    (logs / "a.log").symlink_to("/etc/hostname")
+    found = examined(f"log_roots: ['{logs}']\nservers: {{a: {{watch: ['{logs}/*.log']}}}}")
+    assert found["log-readable"]["text"].endswith("is never followed: it is no file, or leads out of log_roots")
+
+
 def test_following_our_own_log_is_found(examined: Callable[[str], dict[str, Any]], state: Path, tmp_path: Path) -> None:
     (state / "servers" / "a").mkdir(parents=True)
     (state / "servers" / "a" / "log").touch()

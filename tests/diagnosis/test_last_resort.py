@@ -18,6 +18,8 @@ def _rule(name: str, role: str, **fields: Any) -> Rule:
 RULES = (
     _rule("any/gave-up", "symptom", when={"line": r"^main: exiting due to"}),
     _rule("any/ended", "symptom", when={"line": r"^(?:server-1 exited with code|Killed)"}),
+    _rule("any/pipe", "symptom", when={"traceback": {"type": "EOFError"}}),
+    _rule("sglang/child-failed", "symptom", when={"line": r"^SIGQUIT received"}),
     _rule("any/advice", "noise", when={"line": r"^Advice: "}),
     _rule("any/ready", "progress", reaches="ready", when={"line": r"^ready$"}),
 )
@@ -46,6 +48,16 @@ def test_a_signal_that_a_launcher_reports_is_the_cause() -> None:
 
 def test_a_signal_after_another_echo_is_only_the_end_of_the_cascade() -> None:
     assert first("main: exiting due to an error\nKilled\n").category is Category.UNKNOWN
+
+
+def test_what_the_others_saw_of_a_killed_server_is_not_taken_for_its_cause() -> None:
+    log = 'Traceback (most recent call last):\n  File "/a/pipe.py", line 1, in recv\n    raise EOFError\nEOFError\n'
+    assert first(log, exit=-9).rule == "any/killed-by-signal"
+
+
+def test_a_launcher_that_kills_its_own_tree_was_not_killed_from_outside() -> None:
+    log = "SIGQUIT received: a child failed\n"
+    assert first(log, exit=-9).rule == "any/unknown-failure"
 
 
 def test_a_native_crash_that_names_its_signal_is_killed_by_it() -> None:

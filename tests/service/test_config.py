@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from app.core.errors import ConfigError
 from app.core.vocabulary import Engine, Mode, Safety
 from app.service.config import Config, LimitsConfig, RetentionConfig, ServerConfig, SlackConfig
-from app.service.configfile import find_config, load_config
+from app.service.configfile import doubtful, find_config, load_config
 
 TOKEN = "0123456789abcdef0123456789abcdef"
 EXAMPLE = """
@@ -145,7 +145,6 @@ def test_a_watched_servers_health_endpoint_follows_from_engine_and_port(load: Lo
         ("log_roots: {a: 1}", "line 1: log_roots: a list is expected here. Write it like [/var/log/vllm]."),
         ("slack: https://h.example.org/x", "keys are expected here. Write it like {webhook_url: "),
         ("slack: {webhook_url: h.example.org/x}", "line 1: slack.webhook_url: It is no URL. Write it like https://"),
-        ("slack: {webhook_url: 'http://127.0.0.1:9/x'}", "Set slack.allow_private_addresses: true"),
         ("public_url: example.org", "'example.org': this is no URL. Write it like https://crashcart.example.org."),
         ("allowed_hosts: ['http://x.y']", "line 1: allowed_hosts[0]: 'http://x.y' is no host name."),
         ("token: пароль-пароль-пароль", "line 1: token: No HTTP header can carry it."),
@@ -300,6 +299,16 @@ def test_no_key_is_documented_that_does_not_exist() -> None:
     known |= {f"servers.NAME.{name}" for name in ServerConfig.model_fields}
 
     assert set(re.findall(r"^\| `([A-Za-z_.]+)` \|", text, re.MULTILINE)) == known
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1:9", "localhost", "10.0.0.1"])
+def test_a_webhook_on_a_private_address_is_doubtful(load: Loading, host: str) -> None:
+    [text] = doubtful(load(f"slack: {{webhook_url: 'http://{host}/x'}}"))
+    assert text.startswith("slack.webhook_url lies on a private address")
+
+
+def test_a_public_webhook_is_not_doubtful(load: Loading) -> None:
+    assert list(doubtful(load("slack: {webhook_url: 'https://hooks.example.org/x'}"))) == []
 
 
 def test_a_key_with_nothing_below_it_means_its_default(load: Loading) -> None:

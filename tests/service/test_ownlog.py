@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 import structlog
 
-from app.service.ownlog import set_up_logs
+from app.service.ownlog import Seldom, set_up_logs
 
 SECRET = "correct-horse-battery-staple"
 
@@ -82,3 +82,11 @@ def test_what_is_below_the_level_is_left_out() -> None:
     logging.getLogger("any.library").info("quiet too")
 
     assert stream.getvalue() == ""
+
+
+def test_the_same_trouble_is_told_once_in_a_while() -> None:
+    told: list[str] = []
+    tell = Seldom(told.append, every=60.0)
+    for text in ("disk full", "disk full", "locked"):
+        tell(text)
+    assert told == ["disk full", "locked"]
