@@ -121,6 +121,16 @@ _CONTAINER_SWITCHES = frozenset(
         "--rmi",
     }
 )
+# What a server's own argument parser calls itself in `PROGRAM: error: ...`.
+_SERVERS = frozenset(
+    {*(module.rpartition(".")[2] for module in _MODULES), *_SUBCOMMANDS, *_PROGRAMS} - {"server", "serve"}
+)
+
+
+def is_server(program: str) -> bool:
+    """Whether a program that names itself so is a server: `vllm serve`, `launch_server.py`."""
+    words = (word.rpartition("/")[2].removesuffix(".py") for word in program.split())
+    return any(word in _SERVERS or word.rpartition(".")[2] in _SERVERS for word in words)
 
 
 @dataclass(frozen=True, slots=True)

@@ -318,9 +318,12 @@ class LiveLog:
         top = diagnosis.causes[0] if diagnosis.outcome is Outcome.FAILED and diagnosis.causes else None
         if top is None or top.line is None:
             return
-        event = _event_of(self._session.digest(), top.line)
+        digest = self._session.digest()
+        event = _event_of(digest, top.line)
         if top.category is Category.UNKNOWN and not _proves(event, whole=whole):
             return  # a line that complains, without more, is no death yet
+        if event is not None and event.kind == "usage" and (digest.earlier or self._failed):
+            self._begin_refused(top.line)
         if diagnosis.progress.phase.order > self._phase.order and self._counts(diagnosis.progress):
             self._come_to(diagnosis)  # it came so far in what was read at once, and failed there
         self._learn(diagnosis)
@@ -331,6 +334,11 @@ class LiveLog:
         if _echo(top, line, event, last):
             return
         self._found.append(FailureSeen(self._renumbered(diagnosis), line, aftershock=_soon(top, line, last)))
+
+    def _begin_refused(self, line: Line) -> None:
+        """A launch that refuses its arguments begins with that: it prints no banner."""
+        self._phase, self._percent, self._failed, self._last = Phase.STARTING, None, False, None
+        self._found.append(LaunchSeen(self._at(line)))
 
     def _open_event(self) -> tuple[Line, ...]:
         events = [event for event in self._session.digest().events if event.kind == "traceback" and not event.chain]

@@ -82,6 +82,20 @@ class Assembler:
         wanted = any(isinstance(builder, TracebackBuilder | UsageBuilder) for _, builder in self._open)
         return None if wanted else opening(parsed)
 
+    def open_usage(self) -> UsageBuilder | None:
+        """Takes the usage block out that is being printed."""
+        for entry in self._open:
+            if isinstance(entry[1], UsageBuilder):
+                self._open.remove(entry)
+                return entry[1]
+        return None
+
+    def adopt(self, usage: UsageBuilder | None) -> None:
+        """Goes on with a usage block that another launch's lines began."""
+        if usage is not None:
+            self._opened += 1
+            self._open.append((self._opened, usage))
+
     def _route(self, parsed: Parsed) -> list[Builder] | None:
         """None when an open event took the line; else the events that it ended."""
         if not self._open:

@@ -234,6 +234,10 @@ class LogDigester:
         ends = any(self._launch.ends_at_boundary(pattern, parsed) for pattern in boundaries)
         if ends or (anchored and self._launch.ends_at_opening(parsed)):
             self._end_launch(ordinal)
+        elif anchored and self._launch.ends_at_refusal(parsed):
+            refused = self._launch
+            self._end_launch(ordinal)
+            refused.hand_over(self._launch)
         for pattern in boundaries:
             self._launch.begin(pattern, parsed)
         for pattern, groups in zip(patterns, found.values(), strict=True):

@@ -6,11 +6,12 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from app.core.layout import is_server
 from app.core.model import Event, Hit, Hits, Line
 from app.logs.assembly import Assembler
 from app.logs.kept import FirstAndLast, cut_line, cut_text
 from app.logs.prefix import Parsed
-from app.logs.shapes import Opening
+from app.logs.shapes import ARGPARSE, ARGPARSE_TEXT, Opening
 
 _WHOLE = 10  # hits of one pattern that are kept whole; later ones are cut
 _CUT = 4096
@@ -63,6 +64,19 @@ class Launch:
         """Whether a line tells of a new launch, because this one was over when its arguments were refused."""
         over = self.assembler.usage_failed
         return over and self.assembler.would_begin(parsed) in (Opening.USAGE, Opening.TRACEBACK, Opening.ARGPARSE)
+
+    def ends_at_refusal(self, parsed: Parsed) -> bool:
+        """Whether a server refuses its arguments with this line, though this launch began with arguments that it took.
+
+        Nothing else tells of such a launch: what refuses its arguments prints no banner. Its usage, or a usage that
+        somebody asked for between two launches, says nothing yet.
+        """
+        found = ARGPARSE.match(parsed.body) if self._begun else None
+        return found is not None and is_server(found["program"]) and ARGPARSE_TEXT.match(found["text"]) is not None
+
+    def hand_over(self, next: Launch) -> None:
+        """Gives the usage block that is open to the launch that it belongs to."""
+        next.assembler.adopt(self.assembler.open_usage())
 
     def begin(self, pattern: str, parsed: Parsed) -> None:
         """Notes a line that begins this launch."""

@@ -71,7 +71,7 @@ NATIVE_MORE = re.compile(
     re.VERBOSE,
 )
 ARGPARSE = re.compile(r"(?P<program>[^\s'\"\[(][^'\"]{0,80}?): error: (?P<text>.*)$")
-_ARGPARSE_TEXT = re.compile(
+ARGPARSE_TEXT = re.compile(
     r"unrecognized arguments|argument |the following arguments are required|ambiguous option|one of the arguments"
     r"|too few arguments|invalid choice|expected .* argument|unknown option|no such option"
 )
@@ -113,7 +113,7 @@ def opening(parsed: Parsed) -> Opening | None:
         return Opening.USAGE
     if parsed.header is None and NATIVE.match(body):
         return Opening.NATIVE
-    if (found := ARGPARSE.match(body)) and _ARGPARSE_TEXT.match(found["text"]):
+    if (found := ARGPARSE.match(body)) and ARGPARSE_TEXT.match(found["text"]):
         return Opening.ARGPARSE
     if parsed.line.level in SEVERE and body.strip():
         return Opening.ERROR

@@ -13,10 +13,11 @@ from typing import TypeVar
 
 from app.core.errors import StoreError
 from app.core.vocabulary import Phase
-from app.diagnosis.findings import Context, Finding
+from app.diagnosis.findings import Context, FailureSeen, Finding
 from app.diagnosis.live import LiveLog
 from app.diagnosis.pipeline import Pipeline
 from app.service.followed import FollowedFile, TakenIn, Watched, age, lines_before, seen_of
+from app.service.followed_evidence import Keeper
 from app.store.positions import Position, Reached
 from app.store.store import Store
 from app.supervise.follow import FileFollower, Place, is_rotated_name
@@ -71,6 +72,7 @@ class FileIntake:
         self.following = following or (lambda: None)
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="intake")
         self._unstored = False
+        self._keeper = Keeper(store)
         self._next_rounds = self._next_net = self._next_look_up = self._last_look_up = 0.0
 
     @property
@@ -109,6 +111,7 @@ class FileIntake:
             stopper.cancel()
             await self._inside(self._close)
             self._worker.shutdown()
+            self._keeper.close()
 
     async def _wake_at(self, stop: asyncio.Event) -> None:
         await stop.wait()
@@ -162,6 +165,11 @@ class FileIntake:
         self._next_look_up = self._last_look_up + _LOOK_UP
         look = Expander(self.roots)
         seen = {server.name: look.files(server.patterns) for server in self._servers.values()}
+        for path in look.outside:
+            self.trouble(f"{path} is not followed: it leads out of log_roots. Add the folder that it leads to.")
+        for file in self._files.values():
+            if file.follower.refused:
+                self.trouble(f"{file.path} can't be read: give the user that runs crashcart the right to.")
         new = any((name, path) not in self._files for name, paths in seen.items() for path in paths)
         kept = self.store.all_positions() if new or not self._files else {}
         for server in self._servers.values():
@@ -298,7 +306,18 @@ class FileIntake:
         stored, file.waiting, file.unwritten = bool(file.waiting), [], None
         file.launch_id = launch_id
         if stored:
+            self._keep(file, found, incidents)
             self.tell(TakenIn(file.server.name, file.path, incidents, launch_id))
+
+    def _keep(self, file: FollowedFile, found: list[Finding], incidents: tuple[int, ...]) -> None:
+        failures = [one.diagnosis for one in found if isinstance(one, FailureSeen)]
+        if (
+            failures
+            and incidents
+            and file.launch_id is not None
+            and (open_file := file.follower.descriptor) is not None
+        ):
+            self._keeper.keep(incidents[-1], file.launch_id, open_file, file.log.offset, failures[-1])
 
     def _note_ready(self, file: FollowedFile) -> None:
         for one in file.waiting:

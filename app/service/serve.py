@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import signal
 import socket
 from collections.abc import Awaitable, Callable, Iterator
@@ -20,7 +21,7 @@ import uvicorn
 from watchfiles import awatch
 
 from app import __version__
-from app.core.errors import CrashcartError, UsageError
+from app.core.errors import ConfigError, CrashcartError, UsageError
 from app.core.resources import rules_folder
 from app.service.alerting import Alerting
 from app.service.config import Config, Listen, ServerConfig
@@ -137,8 +138,14 @@ class Service:
         """Takes up configuration and rules anew; False when the file is wrong: then all stays as it was."""
         async with self._reloading:
             try:
+                if self.path is not None and self.path.stat().st_size == 0:
+                    # What an editor or `>` leaves for a moment.
+                    raise ConfigError(f"{self.path} is empty.", mend="Write at least `servers: {}` to mean that.")
                 config = load_config(self.path, host=self._override.host, port=self._override.port)
                 await asyncio.to_thread(self.rulebook.load, config.rules)
+            except OSError as error:
+                self._log.error(f"not reloaded: {self.path} can't be read: {error.strerror}")
+                return False
             except CrashcartError as error:
                 self._log.error(f"not reloaded: {error}", mend=error.mend)
                 return False
@@ -345,7 +352,9 @@ def _bound(listen: Listen) -> Iterator[socket.socket]:
         except OSError as error:
             raise UsageError(
                 f"{listen.host}:{listen.port} can't be listened on: {error.strerror}.",
-                mend="End the program that has it, or choose another --port.",
+                mend="End the program that has it, or choose another --port."
+                if error.errno == errno.EADDRINUSE
+                else "Choose an address of this machine, and a port that this user may open.",
             ) from error
         bound.setblocking(False)
         yield bound

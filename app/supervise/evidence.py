@@ -24,14 +24,15 @@ def keep(
     words: Sequence[str],
     exit: Exit,
     diagnosis: Mapping[str, object],
+    name: str = "log",
 ) -> Path:
     """Writes the evidence of one launch into `folder` and returns it.
 
-    Secrets and dumped prompts are taken out. Files are written whole under another name first: what stands there
-    after a crash is complete.
+    `name` is the file that the log's part goes to. Secrets and dumped prompts are taken out. Files are written whole
+    under another name first: what stands there after a crash is complete.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    _write(folder / "log", log_slice(log, start, end))
+    _write(folder / name, log_slice(log, start, end))
     _write_json(folder / "command.json", {"command": list(redact_words(words))})
     _write_json(folder / "exit.json", {"code": exit.code, "signal": exit.signal, "text": str(exit)})
     _write_json(folder / "diagnosis.json", diagnosis)

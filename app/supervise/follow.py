@@ -102,6 +102,11 @@ class FileFollower:
         return _place(self._queue[0], frozenset(self._known))
 
     @property
+    def descriptor(self) -> int | None:
+        """The open file that is being read; None when there is none."""
+        return self._queue[0].descriptor if self._queue else None
+
+    @property
     def begins_anew(self) -> bool:
         """Whether what comes next is not the file that was read before."""
         return self._fresh
@@ -142,6 +147,11 @@ class FileFollower:
         return not self.path.exists() and (
             not self._queue or os.fstat(self._queue[0].descriptor).st_size <= self._queue[0].offset
         )
+
+    @property
+    def refused(self) -> bool:
+        """Whether the file is there and can't be opened."""
+        return not self._queue and self.path.exists() and not os.access(self.path, os.R_OK)
 
     def close(self) -> None:
         while self._queue:

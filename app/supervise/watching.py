@@ -28,6 +28,7 @@ class Expander:
 
     def __init__(self, roots: Sequence[Path] = ()) -> None:
         self._roots = [root.resolve() for root in roots]
+        self.outside: list[Path] = []  # files that were found, and that lead out of the roots
         self._folders: dict[Path, Path] = {}  # each resolved once: many logs lie in one
 
     def files(self, patterns: Iterable[str]) -> list[Path]:
@@ -37,8 +38,12 @@ class Expander:
             plain = not _MAGIC & set(pattern)
             for name in [pattern] if plain else sorted(glob.glob(pattern, recursive=True)):  # noqa: PTH207 - absolute
                 path = Path(name)
-                if path.is_file() and (not self._roots or self._lies_in_one(path)):
+                if not path.is_file():
+                    continue
+                if not self._roots or self._lies_in_one(path):
                     found[path] = None
+                else:
+                    self.outside.append(path)
         return list(found)
 
     def _lies_in_one(self, path: Path) -> bool:

@@ -78,6 +78,24 @@ def test_a_new_launch_comes_to_be_ready_again() -> None:
     assert told.count(Phase.READY) == 2
 
 
+USAGE = "usage: launch_server.py [-h] --model-path MODEL_PATH\n"
+REFUSED = "launch_server.py: error: unrecognized arguments: --foo 1\n"
+
+
+@pytest.mark.parametrize("pieces", [[BANNER + FIRED + USAGE + REFUSED], [BANNER + FIRED, USAGE, REFUSED]])
+def test_a_server_that_was_ready_and_refuses_its_arguments_was_launched_anew(pieces: list[str]) -> None:
+    log = LiveLog(pipeline())
+    told = [one for piece in pieces for one in log.feed(piece.encode())]
+    assert [type(one) for one in told[-2:]] == [LaunchSeen, FailureSeen]
+    [failure] = [one for one in told if isinstance(one, FailureSeen)]
+    assert (failure.line.number, failure.diagnosis.phase) == (4, Phase.STARTING)
+
+
+def test_each_start_that_refuses_its_arguments_is_a_launch() -> None:
+    told = [type(one) for one in found((USAGE + REFUSED) * 2)]
+    assert told == [FailureSeen, LaunchSeen, FailureSeen]
+
+
 @settings(max_examples=60, deadline=None)
 @given(cuts=st.lists(st.integers(0, len(STORY)), max_size=12))
 def test_the_story_is_the_same_however_the_log_is_cut(cuts: list[int]) -> None:

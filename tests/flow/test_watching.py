@@ -46,6 +46,37 @@ def test_a_failure_in_a_followed_log_is_an_incident_with_its_cause(tmp_path: Pat
     assert (incident["server"], incident["category"]) == ("eagle", "unknown-argument")
 
 
+def test_what_a_followed_log_said_up_to_its_failure_is_kept(tmp_path: Path, log: Path) -> None:
+    with Service(tmp_path, watching(log)) as service:
+        service.until_ready()
+        write(log, LOADING + FAILURE)
+        incidents(service, 1)
+        service.stop()
+    log.unlink()
+    assert (service.state / "incidents/1/launch-1/log").read_text() == LOADING + FAILURE
+
+
+def test_of_a_long_log_the_end_before_the_failure_is_kept(tmp_path: Path, log: Path) -> None:
+    with Service(tmp_path, watching(log)) as service:
+        service.until_ready()
+        write(log, LOADING + READY * 10_000 + FAILURE)
+        incidents(service, 1)
+        service.stop()
+    kept = (service.state / "incidents/1/launch-1/log-excerpt").read_text()
+    assert kept.endswith(READY + FAILURE)
+    assert 250_000 < len(kept) < 270_000
+
+
+def test_a_log_that_leads_out_of_the_roots_is_not_followed_and_that_is_said(tmp_path: Path, log: Path) -> None:
+    elsewhere = tmp_path / "elsewhere.log"
+    elsewhere.write_text(FAILURE)
+    (log.parent / "link.log").symlink_to(elsewhere)
+    with Service(tmp_path, watching(log)) as service:
+        service.until_ready()
+        service.stop()
+    assert "link.log is not followed: it leads out of log_roots" in service.log.read_text()
+
+
 def test_a_followed_log_tells_how_far_loading_is_and_when_it_is_ready(tmp_path: Path, log: Path) -> None:
     with Service(tmp_path, watching(log)) as service:
         service.until_ready()

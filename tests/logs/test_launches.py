@@ -48,6 +48,29 @@ def test_refused_arguments_end_a_launch_though_nothing_begins_the_next(digest: D
     assert [event.first.number for event in found.events] == [4]
 
 
+SERVER_REFUSED = "usage: launch_server.py [-h]\n  [--foo]\nlaunch_server.py: error: unrecognized arguments: --bar\n"
+
+
+@pytest.mark.parametrize(
+    "program", ["launch_server.py", "vllm serve", "api_server.py", "python -m sglang.launch_server"]
+)
+def test_arguments_refused_after_others_were_taken_are_those_of_another_launch(digest: Digest, program: str) -> None:
+    log = "arguments: x\nloading\n" + SERVER_REFUSED.replace("launch_server.py", program)
+    found = digest(log, [LOADING], [ARGUMENTS])
+    assert (spans(found), found.hits) == ([(1, 4)], {})
+    assert [(event.kind, event.first.number, event.last.number) for event in found.events] == [("usage", 3, 5)]
+
+
+def test_a_helper_program_that_refuses_its_arguments_begins_no_launch(digest: Digest) -> None:
+    found = digest("arguments: x\nloading\n" + REFUSED, [LOADING], [ARGUMENTS])
+    assert (spans(found), found.hits[LOADING].total) == ([], 1)
+
+
+def test_a_usage_that_was_asked_for_begins_no_launch(digest: Digest) -> None:
+    log = "arguments: x\nloading\n" + SERVER_REFUSED.rpartition("launch")[0]
+    assert spans(digest(log, [LOADING], [ARGUMENTS])) == []
+
+
 def test_what_follows_refused_arguments_belongs_to_them(digest: Digest) -> None:
     found = digest(REFUSED + "srv exited with code 2\n", [], [BANNER])
     assert [event.kind for event in found.events] == ["usage", "error"]

@@ -138,7 +138,7 @@ def test_log_text_is_diagnosed_together_with_the_kept_log(store: Store, tmp_path
     assert answer.diagnosis is not None
     assert answer.diagnosis.causes[0].category is Category.UNKNOWN_ARGUMENT
     assert answer.text.startswith("not crashed: starting")
-    assert "but its log shows: " in answer.text
+    assert "but what was sent shows: " in answer.text
     assert answer.exit_code == 1
 
 
