@@ -137,10 +137,13 @@ def show(ctx: typer.Context, number: IncidentArgument, as_json: JsonOption = Fal
         failed = next((launch for launch in reversed(incident.launches) if launch.diagnosis is not None), None)
         log = kept_log(store, failed)
         folder = store.state / "incidents" / str(number)
+        undelivered = store.undelivered(number)
     if as_json:
         print_json(incident_json(incident))
         return
     _show_head(incident)
+    for text in undelivered:
+        say(f"  ▲ a message about this could not be delivered: {text}")
     _show_launches(incident)
     if failed is not None and failed.diagnosis is not None:
         say()

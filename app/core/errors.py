@@ -16,6 +16,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from app.core.vocabulary import Category
+
 
 class CrashcartError(Exception):
     """Something that a person can mend. `str(error)` is a complete sentence; `mend` says what to do."""
@@ -53,7 +55,11 @@ class CommandError(CrashcartError):
 
 
 class LaunchError(CrashcartError):
-    """A server process can't be started, ended or followed."""
+    """A server process can't be started, ended or followed; `category` is the kind of failure, where one is known."""
+
+    def __init__(self, message: str, *, category: Category | None = None, mend: str | None = None) -> None:
+        super().__init__(message, mend=mend)
+        self.category = category
 
 
 class StoreError(CrashcartError):

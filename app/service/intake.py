@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from app.core.command import Command
+from app.core.errors import CrashcartError
 from app.core.model import Cause, Diagnosis, Exit
 from app.core.vocabulary import Action, Category, Confidence, Engine, Mode, Origin, Outcome, Phase, Safety
 from app.diagnosis.fingerprint import fingerprint
@@ -96,6 +97,21 @@ def store_findings(
     diagnosis = of_findings(command, engine, findings)
     death = store_death(store, launch, command, Exit(), Phase.STARTING, diagnosis, mode)
     return replace(death, ran=False)
+
+
+def store_not_started(store: Store, name: str, command: Command, engine: Engine | None, error: CrashcartError) -> int:
+    """An incident for a person, where a server could not even be started; returns its id."""
+    cause = Cause(
+        rule="any/not-started",
+        category=getattr(error, "category", None) or Category.UNKNOWN,
+        title="The server could not be started",
+        explanation=" ".join(filter(None, (str(error), error.mend))),
+        confidence=Confidence.HIGH,
+        action=Action.NONE,
+    )
+    death = store_findings(store, name, command, engine, Mode.OFF, [cause], None)
+    store.needs_human(death.incident_id, str(error))
+    return death.incident_id
 
 
 def of_findings(command: Command, engine: Engine | None, findings: Sequence[Cause]) -> Diagnosis:

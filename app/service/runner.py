@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from app.core.command import Command
 from app.core.errors import LaunchError, StoreError
 from app.core.model import Exit, Progress
-from app.core.vocabulary import Engine, Mode, Phase, ServerState
+from app.core.vocabulary import Category, Engine, Mode, Phase, ServerState
 from app.diagnosis.pipeline import Pipeline, Session
 from app.service.acting import Actor, Next
 from app.service.following import Ended, Follower, Reports, Stop, Timings
@@ -89,11 +89,7 @@ class Runner:
     async def run(self) -> RunResult:
         """Runs to the end. LaunchError when the server can't be started at all."""
         options = self.options
-        if not exists_program(options.command):
-            raise LaunchError(
-                f"The program {options.command.argv[0]!r} was not found.",
-                mend="Give its whole path, or activate the environment that it is installed in.",
-            )
+        self.find_program()
         words = options.command.words()
         with (
             self.store.lock_server(options.name, engine=self.engine, mode=options.mode, command=words),
@@ -102,6 +98,15 @@ class Runner:
             result = await self.look_after()
         self._last_words()
         return result
+
+    def find_program(self) -> None:
+        """LaunchError when there is nothing to start."""
+        if not exists_program(self.options.command):
+            raise LaunchError(
+                f"The program {self.options.command.argv[0]!r} was not found.",
+                category=Category.MISSING_DEPENDENCY,
+                mend="Give its whole path, or activate the environment that it is installed in.",
+            )
 
     async def look_after(self) -> RunResult:
         """The same for who holds the server's lock already and cares for signals."""
@@ -152,13 +157,18 @@ class Runner:
         """The guards of the first launch. A port that is taken would cost a whole model load to find out."""
         room = guards.disk_room(self.store.state)
         if not room.ok:
-            raise LaunchError(f"There is {room.text}.", mend="Free some space, or choose a folder with --state DIR.")
+            raise LaunchError(
+                f"There is {room.text}.",
+                category=Category.DISK_FULL,
+                mend="Free some space, or choose a folder with --state DIR.",
+            )
         if not self.options.preflight or self.options.mode is Mode.OFF:
             return
         free = await guards.port_free(self.command.port, self.command.host, self.timings.port_wait)
         if not free.ok:
             raise LaunchError(
                 f"The server can't have its port: {free.text}.",
+                category=Category.PORT_IN_USE,
                 mend="End that process, or choose another --port. --no-preflight starts it all the same.",
             )
 

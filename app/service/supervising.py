@@ -9,12 +9,13 @@ from dataclasses import replace
 import structlog
 
 from app.core.command import Command
-from app.core.errors import CrashcartError, StoreError
+from app.core.errors import CrashcartError, LaunchError, StoreError
 from app.core.vocabulary import Engine, Safety
 from app.service.config import ServerConfig
 from app.service.following import Stop, Timings
+from app.service.intake import store_not_started
 from app.service.logterminal import LogTerminal
-from app.service.options import RunOptions
+from app.service.options import RunOptions, RunResult
 from app.service.recovery import command_of, members_of
 from app.service.rulebook import Rulebook
 from app.service.runner import Runner
@@ -125,7 +126,7 @@ class Supervisor:
             checker=self._rulebook.checker,
             timings=replace(self._timings, settle=self.server.settle),
         )
-        running = asyncio.ensure_future(runner.look_after())
+        running = asyncio.ensure_future(self._started(runner))
         try:
             while not (await asyncio.wait({running}, timeout=_POLL))[0]:
                 self._heed(runner.stop)
@@ -133,11 +134,18 @@ class Supervisor:
             self._log.info(f"not running: {result.state}", exit=result.exit_code, incident=result.incident)
         except (CrashcartError, OSError) as error:
             self._log.error(f"not started: {error}", mend=getattr(error, "mend", None))
+            if isinstance(error, LaunchError):
+                store_not_started(self._store, self.name, options.command, self._engine(options.command), error)
         finally:
             self._runner = None
             if not running.done():
                 runner.stop.leave()
                 await asyncio.gather(running, return_exceptions=True)
+
+    @staticmethod
+    async def _started(runner: Runner) -> RunResult:
+        runner.find_program()
+        return await runner.look_after()
 
     def _heed(self, stop: Stop) -> None:
         wish = self._store.claim_wish(self.name, self._after)

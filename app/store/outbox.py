@@ -117,6 +117,11 @@ class Outbox(Database):
         with self.read() as session:
             return tuple(_view(row) for row in reversed(session.exec(query).all()))
 
+    def undelivered(self, incident_id: int) -> tuple[str, ...]:
+        """Why messages about an incident reached nobody, or may not have."""
+        failed = (alert for alert in self.alerts(incident_id) if alert.status is AlertStatus.FAILED)
+        return tuple(alert.error or "refused" for alert in failed)
+
     def last_alerted(self) -> int:
         """The id of the newest change that a message was made of; 0 for none."""
         with self.read() as session:

@@ -17,6 +17,7 @@ import psutil
 from app.core.command import Command
 from app.core.errors import LaunchError
 from app.core.model import Exit
+from app.core.vocabulary import Category
 from app.supervise.group import MARK, Group
 
 _PR_SET_CHILD_SUBREAPER = 36
@@ -55,6 +56,7 @@ class Child:
         except FileNotFoundError as error:
             raise LaunchError(
                 f"The program {error.filename!r} was not found.",
+                category=Category.MISSING_DEPENDENCY,
                 mend="Give its whole path, or activate the environment that it is installed in.",
             ) from error
         except (OSError, ValueError) as error:

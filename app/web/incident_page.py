@@ -96,7 +96,7 @@ def incident_page(store: Store, number: int, decided: int | None = None) -> Inci
         timeline=tuple(_entries(incident.timeline)),
         next_step=_next_step(incident, cause),
         decided=_decided(store, incident, decided),
-        undelivered=tuple(alert.error or "refused" for alert in store.alerts(number) if alert.status == "failed"),
+        undelivered=store.undelivered(number),
     )
 
 

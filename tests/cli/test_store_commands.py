@@ -288,6 +288,16 @@ def test_show_tells_each_launch_by_what_changed(story: int, asked: Asked) -> Non
     assert "    + --steps 3" in lines
 
 
+def test_a_message_that_reached_nobody_is_told_with_its_incident(store: Store, story: int, asked: Asked) -> None:
+    alert = store.queue_alert(story, "opened", {})
+    assert alert is not None
+    store.alert_failed(alert, "Slack answered 404", None)
+    assert (
+        "a message about this could not be delivered: Slack answered 404\n"
+        in asked("incidents", "show", str(story)).out
+    )
+
+
 def test_show_tells_each_failed_launch_by_its_cause_and_the_running_one_as_such(
     story: int, store: Store, asked: Asked
 ) -> None:

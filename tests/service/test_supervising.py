@@ -16,7 +16,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from app.core.vocabulary import Engine, IncidentStatus, Mode, ServerState
+from app.core.vocabulary import Category, Engine, IncidentStatus, Mode, ServerState
 from app.service.config import ServerConfig
 from app.service.following import Timings
 from app.service.rulebook import Rulebook
@@ -220,3 +220,14 @@ async def test_a_changed_mode_counts_for_the_launch_under_way(place: Place) -> N
         view = await place.until(lambda view: view.state is ServerState.EXITED)
 
     assert view.decision is Decision.NONE
+
+
+async def test_a_server_that_cannot_be_started_is_an_incident_for_a_person(place: Place) -> None:
+    nowhere = ServerConfig(command=("/nowhere/vllm", "serve", "org/model"), preflight=False)
+    async with place.supervised(nowhere):
+        view = await place.until(lambda view: view.state is ServerState.GAVE_UP)
+
+    incident = place.store.unresolved_incident("kimi")
+    assert incident is not None
+    assert (incident.status, incident.category) == (IncidentStatus.NEEDS_HUMAN, Category.MISSING_DEPENDENCY)
+    assert view.evidence == "The program '/nowhere/vllm' was not found."

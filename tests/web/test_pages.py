@@ -30,7 +30,7 @@ def serving(store: Store, token: str | None = None) -> Iterator[str]:
     app = FastAPI()
     add_pages(app, store, token=token)
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        server = uvicorn.Server(uvicorn.Config(app, log_level="error", lifespan="off"))
+        server = uvicorn.Server(uvicorn.Config(app, log_config=None, log_level="error", lifespan="off"))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
         thread.start()
         try:
