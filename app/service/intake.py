@@ -18,6 +18,7 @@ from app.store.store import Store
 from app.store.views import LaunchView
 from app.store.words import Decision
 from app.supervise.evidence import keep
+from app.supervise.surroundings import Reading
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +151,7 @@ def with_hang(diagnosis: Diagnosis, evidence: str) -> Diagnosis:
     return replace(diagnosis, outcome=Outcome.FAILED, causes=(cause,), fingerprint=mark)
 
 
-def keep_evidence(store: Store, death: Death, kept: Kept, end: int) -> Path:
+def keep_evidence(store: Store, death: Death, kept: Kept, end: int, surroundings: Sequence[Reading] = ()) -> Path:
     """Copies what proves a death before the next launch: it stays when the log is rotated or removed."""
     return keep(
         store.evidence_folder(death.incident_id) / f"launch-{death.launch_id}",
@@ -160,4 +161,5 @@ def keep_evidence(store: Store, death: Death, kept: Kept, end: int) -> Path:
         words=death.command.words(),
         exit=death.exit,
         diagnosis=diagnosis_in(death.diagnosis),
+        surroundings=surroundings,
     )

@@ -8,8 +8,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
+import time
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from app.core.command import Command
 from app.core.errors import LaunchError, StoreError
@@ -37,8 +38,11 @@ from app.store.views import LaunchView
 from app.store.words import AttemptOutcome
 from app.supervise import guards
 from app.supervise.health import Health
+from app.supervise.kernellog import kernel_records, monotonic_of
+from app.supervise.memorykill import Before, memory_facts
 from app.supervise.ports import Holder, port_holder
 from app.supervise.process import Adopted, Child, exists_program
+from app.supervise.surroundings import Subject, look_around
 from app.supervise.tail import PassThrough, Tail
 
 
@@ -51,7 +55,18 @@ class Launch:
     child: Child
     follower: Follower
     kept: Kept
+    memory: Before
     attempt_id: int | None = None
+    began: float = field(default_factory=time.time)
+
+    @property
+    def subject(self) -> Subject:
+        return Subject(self.command, self.kept.log.parent, self.began, self.memory.group)
+
+    def facts(self) -> dict[str, object]:
+        """What the kernel knows of its end."""
+        records = kernel_records(monotonic_of(self.began)) or []
+        return memory_facts(self.memory, self.child.group.everyone(), records)
 
 
 class Runner:
@@ -201,7 +216,7 @@ class Runner:
         self.launches += 1
         self.actor.group = child.group
         follower = self._follower(launch_id, command, child, session, kept, stranger)
-        return Launch(launch_id, command, child, follower, kept, attempt)
+        return Launch(launch_id, command, child, follower, kept, Before.of(child.pid), attempt)
 
     def _adopt(self, left: LaunchView) -> Launch:
         """Takes over a server that an earlier Crashcart started: its log is read again from where it began."""
@@ -219,7 +234,8 @@ class Runner:
             follower.was_ready = True
             child.group.call_roll()
         self.terminal.say(f"process {child.pid} still runs from before and is looked after again")
-        return Launch(left.id, self.command, child, follower, kept, left.attempt_id)
+        began = left.started_at.timestamp()
+        return Launch(left.id, self.command, child, follower, kept, Before.of(child.pid), left.attempt_id, began)
 
     async def _left(self, launch: Launch) -> int:
         """Crashcart ends and the server goes on: the next Crashcart takes it over."""
@@ -288,12 +304,16 @@ class Runner:
         follower = launch.follower
         if ended.how == "doomed":
             self.terminal.say(f"hung: {ended.evidence}; its processes are ended")
+            looking = asyncio.ensure_future(asyncio.to_thread(look_around, launch.subject))
             diagnosis = with_hang(follower.session.diagnose(Exit()), ended.evidence)
+            await looking  # before its processes are gone
             exit = await launch.child.end(self.timings.end_grace, hurry=self.stop.hurry)
         else:
             exit = await launch.child.wait()
+            looking = asyncio.ensure_future(asyncio.to_thread(look_around, launch.subject))
             follower.session.close()
-            diagnosis = follower.session.diagnose(exit, expected_running=True)
+            facts = await asyncio.to_thread(launch.facts)
+            diagnosis = follower.session.diagnose(exit, facts, expected_running=True)
         phase = follower.phase
         death = store_death(self.store, launch.id, launch.command, exit, phase, diagnosis, self.options.mode)
         self.incident = death.incident_id
@@ -301,10 +321,11 @@ class Runner:
         end = follower.tail.offset
         await self._close(launch)
         self.terminal.say(f"{exit} while {phase}: incident {death.incident_id}")
+        surroundings = await looking
         left = await launch.child.group.end(self.timings.leftover_grace, hurry=self.stop.hurry)
         if left:
             self.terminal.say(f"still alive: {', '.join(map(str, left))}")
-        keep_evidence(self.store, death, kept, end)
+        keep_evidence(self.store, death, kept, end, surroundings)
         self._tell_regression(death)
         return death
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from app.core.model import Exit
 from app.core.redact import redact_text, redact_words
+from app.supervise.surroundings import Reading
 
 HEAD = 256 * 1024  # bytes of a launch's beginning that are kept: banner, arguments, first errors
 TAIL = 1024 * 1024  # and of its end
@@ -25,6 +26,7 @@ def keep(
     exit: Exit,
     diagnosis: Mapping[str, object],
     name: str = "log",
+    surroundings: Sequence[Reading] = (),
 ) -> Path:
     """Writes the evidence of one launch into `folder` and returns it.
 
@@ -36,6 +38,9 @@ def keep(
     _write_json(folder / "command.json", {"command": list(redact_words(words))})
     _write_json(folder / "exit.json", {"code": exit.code, "signal": exit.signal, "text": str(exit)})
     _write_json(folder / "diagnosis.json", diagnosis)
+    if surroundings:
+        found = {one.probe: {"available": one.available, "text": one.text} for one in surroundings}
+        _write_json(folder / "surroundings.json", found)
     return folder
 
 

@@ -53,11 +53,16 @@ class Group:
                 found.append(Member(process.pid, process.name()))
         return found
 
+    def everyone(self) -> dict[int, str]:
+        """All processes that were seen of the launch, living or not: names by number."""
+        return dict(self._names)
+
     def look(self) -> None:
         """Remembers who is below the leader now; ended processes of the launch that became ours are reaped."""
         with contextlib.suppress(psutil.Error):
             leader = psutil.Process(self.leader)
             if self._is_our_leader(leader):
+                self._names[self.leader] = leader.name()
                 for child in leader.children(recursive=True):
                     self._seen.setdefault(child.pid, child)
                     self._names[child.pid] = child.name()
