@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -22,10 +23,11 @@ from app.cli.showing import (
     print_table,
     say,
 )
-from app.core.errors import StaleError
+from app.core.errors import StaleError, UsageError
 from app.core.vocabulary import IncidentStatus
 from app.core.wording import changes, shell
 from app.service.asking import look
+from app.service.bundle import bundle_name, write_bundle
 from app.service.objects import incident_json, proposal_json
 from app.store.store import Store
 from app.store.texts import fate
@@ -72,6 +74,14 @@ Example:
 Exit codes: 0 written down; 1 nothing, or something else, is proposed by now; 2 unknown incident.
 """
 
+_BUNDLE = """
+Writes everything that is known of an incident into one archive (tar.gz), secrets taken out: for a bug report.
+
+Example:
+
+  crashcart incidents bundle 3 --output incident.tar.gz
+"""
+
 StatusOption = Annotated[IncidentStatus | None, typer.Option("--status", help="Only incidents of this status.")]
 ServerOption = Annotated[str | None, typer.Option("--server", metavar="NAME", help="Only incidents of this server.")]
 LimitOption = Annotated[int, typer.Option("--limit", min=1, max=1000, help="At most so many.")]
@@ -89,6 +99,7 @@ def register(app: typer.Typer) -> None:
     group.command(name="show", help=_SHOW)(show)
     group.command(name="approve", help=_APPROVE)(approve)
     group.command(name="reject", help=_REJECT)(reject)
+    group.command(name="bundle", help=_BUNDLE)(bundle)
     app.add_typer(group, name="incidents")
 
 
@@ -179,6 +190,29 @@ def reject(
     """Writes down that the proposed fix is not wanted."""
     with opened(ctx, state) as store:
         _decide(store, number, fix, Wish.REJECT, as_json)
+
+
+def bundle(
+    ctx: typer.Context,
+    number: IncidentArgument,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Where to; by default into this folder.")
+    ] = None,
+    state: StateOption = None,
+) -> None:
+    """Writes the archive under another name first: what has the name is complete."""
+    path = output or bundle_name(number)
+    partial = path.with_name(path.name + ".partial")
+    with opened(ctx, state) as store:
+        store.incident(number)
+        try:
+            with partial.open("wb") as file:
+                write_bundle(store, number, file)
+            partial.replace(path)
+        except OSError as error:
+            partial.unlink(missing_ok=True)
+            raise UsageError(f"{path} can't be written: {error.strerror}.", mend="Choose another --output.") from error
+    say(f"Written: {path}. Secrets that Crashcart knows are taken out; read it before you hand it on.")
 
 
 def _decide(store: Store, number: int, fix: int | None, wish: Wish, as_json: bool) -> None:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from tempfile import SpooledTemporaryFile
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Request
 from fastapi.concurrency import run_in_threadpool
+from fastapi.responses import StreamingResponse
+from starlette.background import BackgroundTask
 
 from app.core.vocabulary import Category, IncidentStatus
 from app.service.asking import Looks, Until, look, unknown
+from app.service.bundle import bundle_name, write_bundle
 from app.service.objects import incident_json, proposal_json, server_json, wait_json
 from app.service.serve import Service
 from app.store.wishes import ServerWish
@@ -18,6 +22,8 @@ from app.web.bodies import INCIDENT, MAX_ID, RULE, SERVER, Amended, Decided, exa
 from app.web.problems import Refusal, described
 
 LONGEST_WAIT = 600.0
+_IN_MEMORY = 4 * 2**20  # bytes of an archive that are not put on the disk
+_CHUNK = 256 * 1024
 _ERRORS = (400, 401, 403, 422, 503)
 Number = Annotated[int, Path(ge=1, le=MAX_ID)]
 Name = Annotated[str, Path(min_length=1, max_length=64)]
@@ -55,6 +61,32 @@ def incident_routes(service: Service) -> APIRouter:
     )
     def incident(incident_id: Number) -> dict[str, Any]:
         return incident_json(store.incident(incident_id))
+
+    @router.get(
+        "/incidents/{incident_id:int}/evidence",
+        summary="Everything that is known of an incident, as one archive",
+        response_class=StreamingResponse,
+        responses={
+            200: {
+                "description": "A tar.gz: the incident, and of each launch its log, its diagnosis and the machine.",
+                "content": {"application/gzip": {"schema": {"type": "string", "format": "binary"}}},
+            },
+            **described(404, *_ERRORS),
+        },
+    )
+    def evidence(incident_id: Number) -> StreamingResponse:
+        archive = SpooledTemporaryFile(max_size=_IN_MEMORY)  # noqa: SIM115 - closed when it was sent
+        try:
+            write_bundle(store, incident_id, archive)
+        except BaseException:
+            archive.close()
+            raise
+        archive.seek(0)
+        name = {"Content-Disposition": f'attachment; filename="{bundle_name(incident_id)}"'}
+        chunks = iter(lambda: archive.read(_CHUNK), b"")
+        return StreamingResponse(
+            chunks, headers=name, media_type="application/gzip", background=BackgroundTask(archive.close)
+        )
 
     @router.patch(
         "/incidents/{incident_id:int}",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -65,6 +66,14 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
+class Around:
+    """What a probe read at the moment of the death."""
+
+    probe: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class IncidentPage:
     incident: IncidentView
     happened: str | None
@@ -77,6 +86,8 @@ class IncidentPage:
     next_step: str
     decided: str | None
     undelivered: tuple[str, ...]
+    surroundings: tuple[Around, ...]
+    has_evidence: bool
 
 
 def incident_page(store: Store, number: int, decided: int | None = None) -> IncidentPage:
@@ -97,7 +108,20 @@ def incident_page(store: Store, number: int, decided: int | None = None) -> Inci
         next_step=_next_step(incident, cause),
         decided=_decided(store, incident, decided),
         undelivered=store.undelivered(number),
+        surroundings=_surroundings(store, incident, failed),
+        has_evidence=(store.state / "incidents" / str(number)).is_dir(),
     )
+
+
+def _surroundings(store: Store, incident: IncidentView, failed: LaunchView | None) -> tuple[Around, ...]:
+    if failed is None:
+        return ()
+    path = store.state / "incidents" / str(incident.id) / f"launch-{failed.id}" / "surroundings.json"
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        return tuple(Around(probe, one["text"]) for probe, one in found.items() if one["available"])
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return ()
 
 
 def _happened(failed: LaunchView | None) -> str | None:

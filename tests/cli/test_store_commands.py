@@ -10,6 +10,7 @@ import select
 import signal
 import subprocess
 import sys
+import tarfile
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -286,6 +287,30 @@ def test_show_tells_each_launch_by_what_changed(story: int, asked: Asked) -> Non
     assert "    - --num-tokens 16" in lines
     assert "    + --tokens 16" in lines
     assert "    + --steps 3" in lines
+
+
+def test_all_that_is_known_of_an_incident_goes_into_one_archive(
+    store: Store, story: int, asked: Asked, tmp_path: Path
+) -> None:
+    (store.evidence_folder(story) / "launch-1").mkdir(parents=True, exist_ok=True)
+    (store.evidence_folder(story) / "launch-1" / "log").write_text("the log\n")
+    (store.evidence_folder(story) / "launch-1" / "link").symlink_to("/etc/hostname")
+    out = tmp_path / "bundle.tar.gz"
+    said = asked("incidents", "bundle", str(story), "--output", str(out))
+
+    assert said.out.startswith(f"Written: {out}. ")
+    with tarfile.open(out) as archive:
+        names = archive.getnames()
+        told = archive.extractfile(names[0])
+        assert told is not None
+        assert json.load(told)["id"] == story
+    assert names == [f"incident-{story}/incident.json", f"incident-{story}/launch-1/log"]
+
+
+def test_an_archive_that_can_not_be_written_leaves_nothing_behind(story: int, asked: Asked, tmp_path: Path) -> None:
+    said = asked("incidents", "bundle", str(story), "--output", str(tmp_path / "none" / "x.tar.gz"))
+
+    assert (said.code, "can't be written" in said.err) == (2, True)
 
 
 def test_a_message_that_reached_nobody_is_told_with_its_incident(store: Store, story: int, asked: Asked) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
 import socket
+import tarfile
 import threading
 import time
 from collections.abc import Iterator
@@ -456,11 +458,31 @@ def test_every_operation_shows_an_example_of_its_answer(api: httpx.Client) -> No
         for path, methods in api.get("/openapi.json").json()["paths"].items()
         for method, operation in methods.items()
         for status in operation["responses"]
-        if status.startswith("2")
+        if status.startswith("2") and "application/gzip" not in operation["responses"][status]["content"]
     ]
     bare = [(m, p) for m, p, answer in answers if not any("example" in one for one in answer["content"].values())]
     assert len(answers) > 10
     assert bare == []
+
+
+def test_all_evidence_of_an_incident_comes_as_one_archive(
+    api: httpx.Client, store: Store, proposed: tuple[int, int]
+) -> None:
+    number = proposed[0]
+    folder = store.evidence_folder(number) / "launch-1"
+    folder.mkdir(parents=True)
+    (folder / "log").write_bytes(b"x" * 9_000_000)
+    answer = api.get(f"/incidents/{number}/evidence")
+
+    with tarfile.open(fileobj=io.BytesIO(answer.content)) as archive:
+        found = {entry.name: entry.size for entry in archive}
+    assert found.pop(f"incident-{number}/incident.json") > 100
+    assert found == {f"incident-{number}/launch-1/log": 9_000_000}
+    assert answer.headers["content-disposition"] == f'attachment; filename="crashcart-incident-{number}.tar.gz"'
+
+
+def test_evidence_of_no_incident_is_refused(api: httpx.Client) -> None:
+    refused(api.get("/incidents/99/evidence"), 404)
 
 
 def test_a_long_poll_holds_up_nobody(api: httpx.Client, store: Store) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import socket
 import threading
@@ -93,6 +94,26 @@ def mark_of(page: httpx.Response) -> str:
     found = re.search(r'name="csrf" value="([0-9a-f]{64})"', page.text)
     assert found
     return found[1]
+
+
+def test_what_the_machine_looked_like_is_shown_and_markup_in_it_is_text(store: Store, browser: httpx.Client) -> None:
+    number = died(store)
+    [folder] = store.evidence_folder(number).glob("launch-*")
+    around = {
+        "kernel-log": {"available": True, "text": "first\n<script>alert(1)</script>"},
+        "gpus": {"available": False, "text": "not available here"},
+    }
+    (folder / "surroundings.json").write_text(json.dumps(around))
+    page = browser.get(f"/ui/incidents/{number}").text
+
+    assert "first\n&lt;script&gt;alert(1)&lt;/script&gt;\n" in page
+    assert "not available here" not in page
+
+
+def test_the_page_leads_to_the_evidence(store: Store, browser: httpx.Client) -> None:
+    number = died(store)
+    page = browser.get(f"/ui/incidents/{number}").text
+    assert f'href="/incidents/{number}/evidence" download' in page
 
 
 def test_the_root_leads_to_the_incidents(browser: httpx.Client) -> None:
