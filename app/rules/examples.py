@@ -56,12 +56,15 @@ class Workbench:
 
     def try_all(self, rule: Rule) -> Iterator[Tried]:
         """Every example of a rule, in the order of its file."""
-        for number, example in enumerate(rule.examples, 1):
-            try:
-                problems = tuple(self._problems(rule, example))
-            except (OSError, CommandError) as error:
-                problems = (f"can't be tried: {error}",)
-            yield Tried(rule, number, example, problems)
+        for number, written in enumerate(rule.examples, 1):
+            for example in written.single():
+                try:
+                    problems = tuple(self._problems(rule, example))
+                except (OSError, CommandError) as error:
+                    problems = (f"can't be tried: {error}",)
+                if written.each is not None:
+                    problems = tuple(f"{(example.text or '').strip()[:100]!r} {text}" for text in problems)
+                yield Tried(rule, number, example, problems)
 
     def scene(self, rule: Rule, example: Example) -> tuple[Scene, bytes | None]:
         """An example as the rules see it, with the bytes of its log; None where it is a command line alone."""
@@ -76,6 +79,16 @@ class Workbench:
         )
         data = self._bytes(rule, example)
         return (scene if data is None else self.with_log(scene, data)), data
+
+    def matching(self, rule: Rule) -> list[Scene]:
+        """The scenes of all examples that the rule is to hold on, as far as they can be read."""
+        found = []
+        for example in (single for written in rule.examples if written.match for single in written.single()):
+            try:
+                found.append(self.scene(rule, example)[0])
+            except (OSError, CommandError):
+                continue  # `try_all` tells of it
+        return found
 
     def with_log(self, scene: Scene, data: bytes) -> Scene:
         """A scene with the digest of a log and the phase that it reached."""

@@ -11,12 +11,14 @@ import regex
 from app.core.errors import RuleError
 from app.core.vocabulary import Role, Safety
 from app.rules.conditions import Comparison, Condition
+from app.rules.evaluate import compile_condition
 from app.rules.examples import Judge, Workbench, inside_a_prompt
 from app.rules.load import RuleSet, pattern_error
+from app.rules.look import Look, RuleTroubleError, State
 from app.rules.match import match, match_preflight
 from app.rules.preflight import before_launch
 from app.rules.scene import Scene
-from app.rules.schema import FixSpec, Rule
+from app.rules.schema import Example, FixSpec, Rule
 from app.rules.template import names
 
 HOSTILE_SECONDS = 0.05
@@ -190,17 +192,42 @@ def _proofs(bench: Workbench, rule: Rule) -> Iterator[RuleError]:
     for tried in bench.try_all(rule):
         for text in tried.problems:
             yield _problem(bench.ruleset, rule, f"examples[{tried.number - 1}]", text)
-        if tried.example.match and not tried.problems and _trusts_prompts(bench, rule, tried.number - 1):
+        if tried.example.match and not tried.problems and _trusts_prompts(bench, rule, tried.example):
             text = "holds as well when a client sends this log as a prompt: anchor the pattern with ^"
             yield _problem(bench.ruleset, rule, f"examples[{tried.number - 1}]", text)
+    for field in _branches_without_proof(bench, rule):
+        text = "no example shows this branch: give a line that it holds on (`each` takes many), or take it out"
+        yield _problem(bench.ruleset, rule, field, text)
     if rule.preflight and before_launch(rule.when) is not None and not _seen_before_launch(bench, rule):
         text = "none shows the rule before a launch: give one with the argv that would fail"
         yield _problem(bench.ruleset, rule, "examples", text)
 
 
-def _trusts_prompts(bench: Workbench, rule: Rule, at: int) -> bool:
+def _branches_without_proof(bench: Workbench, rule: Rule) -> Iterator[str]:
+    """Where in the conditions a branch of an `any` holds on none of the examples that match."""
+    scenes = [Look(scene) for scene in bench.matching(rule)]
+    for field, branch in _branches(rule.when, "when"):
+        holds = compile_condition(branch)
+        try:
+            shown = any(next(iter(holds(look, State())), None) is not None for look in scenes)
+        except RuleTroubleError:
+            shown = False
+        if not shown:
+            yield field
+
+
+def _branches(condition: Condition, field: str) -> Iterator[tuple[str, Condition]]:
+    for name, parts in (("all", condition.all), ("any", condition.any)):
+        for at, part in enumerate(parts or ()):
+            here = f"{field}.{name}[{at}]"
+            if name == "any":
+                yield here, part
+            yield from _branches(part, here)
+
+
+def _trusts_prompts(bench: Workbench, rule: Rule, example: Example) -> bool:
     """Whether the rule holds on its example when every line of it stands in a logged prompt."""
-    scene, data = bench.scene(rule, rule.examples[at])
+    scene, data = bench.scene(rule, example)
     if data is None:
         return False
     alone = RuleSet((rule,))

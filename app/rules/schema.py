@@ -104,6 +104,7 @@ class Example(Part):
 
     log: str | None = None  # a file, relative to the rule's
     text: str | None = None  # or the lines themselves
+    each: str | None = None  # or lines of which each alone is such a log
     argv: str | None = None  # the launch command, env assignments first
     engine: Engine | None = None
     version: Text | None = None
@@ -116,13 +117,23 @@ class Example(Part):
 
     @model_validator(mode="after")
     def _shows_something(self) -> Self:
-        if self.log is not None and self.text is not None:
-            raise ValueError("give log or text, not both")
-        if self.log is None and self.text is None and self.argv is None:
-            raise ValueError("shows nothing: give log, text or argv")
+        given = [one for one in (self.log, self.text, self.each) if one is not None]
+        if len(given) > 1:
+            raise ValueError("give log, text or each, and only one of them")
+        if not given and self.argv is None:
+            raise ValueError("shows nothing: give log, text, each or argv")
+        if self.each is not None and not self.each.strip():
+            raise ValueError("each is empty: give a line")
         if not self.match and (self.line or self.command or self.captures):
             raise ValueError("line, command and captures belong to an example that matches")
         return self
+
+    def single(self) -> tuple[Self, ...]:
+        """The example as those that are tried: one for each line of `each`."""
+        if self.each is None:
+            return (self,)
+        lines = [line for line in self.each.splitlines() if line.strip()]
+        return tuple(self.model_copy(update={"text": line + "\n", "each": None}) for line in lines)
 
 
 class Rule(Part, RulePart):
