@@ -140,7 +140,7 @@ def lint(
         _print_json([_problem_json(error) for error in problems])
     else:
         for error in problems:
-            typer.echo(neutralise(str(error)))
+            typer.echo(neutralise(_located(error)))
             if error.mend:
                 typer.echo(f"  {error.mend}")
         typer.echo(f"{_count(len(chosen), 'rule')}, {_count(len(problems), 'problem')}")
@@ -333,9 +333,25 @@ def _tried_json(one: Tried) -> dict[str, Any]:
     return {"rule": one.rule.id, "example": one.number, "name": one.name, "problems": list(one.problems)}
 
 
+def _located(error: RuleError) -> str:
+    """The error with its line, as editors make it a link: `FILE:LINE: field: text`."""
+    line, text = _line(error), str(error)
+    prefix = f"{error.path}: "
+    return f"{error.path}:{line}: {text.removeprefix(prefix)}" if line and text.startswith(prefix) else text
+
+
+def _line(error: RuleError) -> int | None:
+    if error.path is None or error.field is None:
+        return None
+    from app.rules.reading import line_of
+
+    return line_of(error.path, error.field)
+
+
 def _problem_json(error: RuleError) -> dict[str, Any]:
     return {
         "path": str(error.path) if error.path else None,
+        "line": _line(error),
         "field": error.field,
         "text": str(error),
         "mend": error.mend,

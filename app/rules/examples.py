@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from app.core.command import Command
 from app.core.errors import CommandError
-from app.core.model import Cause, Exit, LogDigest
+from app.core.model import Cause, Exit, Line, LogDigest
 from app.core.vocabulary import Engine, Role
 from app.logs.digest import LogDigester
 from app.logs.patterns import PatternSet
@@ -90,6 +90,10 @@ class Workbench:
                 continue  # `try_all` tells of it
         return found
 
+    def lines(self, scene: Scene) -> list[Line]:
+        """All lines that any rule's pattern holds on, in a scene's log."""
+        return [hit.line for hits in scene.digest.hits.values() for hit in hits.kept]
+
     def with_log(self, scene: Scene, data: bytes) -> Scene:
         """A scene with the digest of a log and the phase that it reached."""
         scene = replace(scene, digest=self.digest(data))
@@ -129,8 +133,12 @@ class Workbench:
         first = causes[0].rule if causes else None
         if first != rule.id and rule.id not in self.ruleset.covered.get(first or "", ()):
             yield f"is won by {first or 'no cause'}, which does not cover this rule"
+        said = next((cause for cause in causes if cause.rule == rule.id), None)
+        if said is not None and said.fix is not None and said.command is not None:
+            again = Command.parse(said.command, None, scene.engine).apply(said.fix).words()
+            if again != said.command:
+                yield f"the fix, applied again, changes more:\n  {_shell(again)}"
         if example.command is not None:
-            said = next((cause for cause in causes if cause.rule == rule.id), None)
             got = said.command if said else None
             wanted = Command.from_string(example.command).words()
             if got != wanted:

@@ -8,8 +8,11 @@ from pathlib import Path
 
 import regex
 
+from app.core.catalogue import FlagCatalogue
 from app.core.errors import RuleError
-from app.core.vocabulary import Role, Safety
+from app.core.shipped import shipped, shipped_catalogues
+from app.core.vocabulary import Engine, Role, Safety
+from app.rules.alternatives import alternatives
 from app.rules.conditions import Comparison, Condition
 from app.rules.evaluate import compile_condition
 from app.rules.examples import Judge, Workbench, inside_a_prompt
@@ -20,6 +23,7 @@ from app.rules.preflight import before_launch
 from app.rules.scene import Scene
 from app.rules.schema import Example, FixSpec, Rule
 from app.rules.template import names
+from app.rules.version import in_range, read_version
 
 HOSTILE_SECONDS = 0.05
 _LENGTH = 8_000
@@ -87,6 +91,7 @@ def _statics(rule: Rule) -> Iterator[tuple[str, str]]:
     yield from _captures(rule)
     for at, spec in enumerate(rule.fix):
         yield from _fix(f"fix[{at}]" if len(rule.fix) > 1 else "fix", spec)
+        yield from _unknown_flags(f"fix[{at}]" if len(rule.fix) > 1 else "fix", rule, spec)
     yield from _kinds_of_example(rule)
 
 
@@ -180,6 +185,30 @@ def _fix(field: str, spec: FixSpec) -> Iterator[tuple[str, str]]:
         yield f"{field}.requires", "asks the log: only argv, env, version, capture and probe can be asked here"
 
 
+def _unknown_flags(field: str, rule: Rule, spec: FixSpec) -> Iterator[tuple[str, str]]:
+    """Flags that a fix writes and that no known version takes for which the rule is meant.
+
+    In a version that has no such flag a fix is not offered, so one of them is enough.
+    """
+    targets = [name for name in spec.rename.values() if isinstance(name, str)]
+    written = [name for name in (*spec.set, *targets) if name.startswith("-") and "{" not in name]
+    known = list(_catalogues(rule)) if written else []
+    for name in written:
+        if known and not any(name in one for one in known):
+            versions = ", ".join(f"{one.engine} {one.version}" for one in known)
+            yield field, f"none of {versions} has {name}: correct the name, or the versions in `engines`"
+
+
+def _catalogues(rule: Rule) -> Iterator[FlagCatalogue]:
+    """The shipped flags of the versions for which a rule is meant."""
+    wanted = rule.engines or ({} if rule.folder == "any" else {Engine(rule.folder): "*"})
+    for engine, versions in wanted.items():
+        for number in shipped_catalogues().get(engine, ()):
+            version = read_version(number)
+            if version is not None and in_range(version, versions):
+                yield shipped(engine, number)
+
+
 def _kinds_of_example(rule: Rule) -> Iterator[tuple[str, str]]:
     if not any(example.match for example in rule.examples):
         yield "examples", "none that matches: a rule proves itself"
@@ -198,6 +227,9 @@ def _proofs(bench: Workbench, rule: Rule) -> Iterator[RuleError]:
     for field in _branches_without_proof(bench, rule):
         text = "no example shows this branch: give a line that it holds on (`each` takes many), or take it out"
         yield _problem(bench.ruleset, rule, field, text)
+    for field, wording in _wordings_without_proof(bench, rule):
+        text = f"no example shows the alternative {wording!r}: give one, or take it out"
+        yield _problem(bench.ruleset, rule, field, text)
     if rule.preflight and before_launch(rule.when) is not None and not _seen_before_launch(bench, rule):
         text = "none shows the rule before a launch: give one with the argv that would fail"
         yield _problem(bench.ruleset, rule, "examples", text)
@@ -214,6 +246,24 @@ def _branches_without_proof(bench: Workbench, rule: Rule) -> Iterator[str]:
             shown = False
         if not shown:
             yield field
+
+
+def _wordings_without_proof(bench: Workbench, rule: Rule) -> Iterator[tuple[str, str]]:
+    """The whole wordings between which a pattern chooses, and that no example that matches shows."""
+    bodies = [line.body for scene in bench.matching(rule) for line in bench.lines(scene)]
+    for field, part in _asked(rule.when, "when"):
+        for wording in alternatives(part.line.regex) if part.line is not None else ():
+            compiled = regex.compile(wording)
+            if not any(compiled.search(body) for body in bodies):
+                yield f"{field}.line", wording
+
+
+def _asked(condition: Condition, field: str) -> Iterator[tuple[str, Condition]]:
+    """All conditions that are to hold, with their places."""
+    yield field, condition
+    for name, parts in (("all", condition.all), ("any", condition.any)):
+        for at, part in enumerate(parts or ()):
+            yield from _asked(part, f"{field}.{name}[{at}]")
 
 
 def _branches(condition: Condition, field: str) -> Iterator[tuple[str, Condition]]:

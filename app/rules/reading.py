@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -104,6 +105,27 @@ def check_id(name: object, path: Path) -> RuleError | None:
             mend=f"Write `id: {expected}` or move the file.",
         )
     return None
+
+
+def line_of(path: Path, field: str) -> int | None:
+    """The line of a rule file on which a field such as `when.any[3].line` stands, or the nearest one around it."""
+    try:
+        node = yaml.compose(path.read_bytes(), Loader=_Loader)
+    except (OSError, yaml.YAMLError):
+        return None
+    line = None
+    for step in re.findall(r"[^.\[\]]+|\[\d+\]", field):
+        if isinstance(node, yaml.MappingNode):
+            found = [(key, value) for key, value in node.value if key.value == step]
+            if not found:
+                break
+            line, node = found[0][0].start_mark.line + 1, found[0][1]
+        elif isinstance(node, yaml.SequenceNode) and step.startswith("[") and int(step[1:-1]) < len(node.value):
+            node = node.value[int(step[1:-1])]
+            line = node.start_mark.line + 1
+        elif step != "[0]":  # one thing may be written without its list
+            break
+    return line
 
 
 def _yaml_mend(error: yaml.MarkedYAMLError) -> str | None:

@@ -139,7 +139,7 @@ def test_lint_of_a_folder_tells_its_problems_alone(site: Path) -> None:
 
     assert result.exit_code == 1
     assert result.stdout.splitlines() == [
-        f"{path}: titel: there is no such field",
+        f"{path}:17: titel: there is no such field",
         "  Did you mean `title`?",
         "1 rule, 1 problem",
     ]
@@ -161,6 +161,7 @@ def test_lint_as_json_has_file_and_field(site: Path) -> None:
     assert json.loads(run("lint", str(path), "--json").stdout) == [
         {
             "path": str(path),
+            "line": 17,
             "field": "titel",
             "text": f"{path}: titel: there is no such field",
             "mend": "Did you mean `title`?",

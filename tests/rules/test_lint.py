@@ -214,3 +214,46 @@ def test_a_cause_on_a_healthy_log_is_told(tmp_path: Path) -> None:
     (problem,) = loud_on_healthy(load_folder(tmp_path), [healthy])
 
     assert str(problem) == f"{path}: when: holds on the healthy log {healthy}: line 3"
+
+
+def test_a_branch_that_no_example_shows_is_told(tmp_path: Path) -> None:
+    when = {"any": [GOOD["when"], {"line": "^bang: nothing left"}]}
+
+    assert told(tmp_path, when=when) == [
+        "when.any[1]: no example shows this branch: give a line that it holds on (`each` takes many), or take it out"
+    ]
+
+
+@pytest.mark.parametrize("pattern", ["^boom: (?P<gpus>\\d+) GPUs|^bang: none", "^(?:boom: 7 GPUs|bang: none)"])
+def test_a_wording_that_no_example_shows_is_told(tmp_path: Path, pattern: str) -> None:
+    [problem] = told(tmp_path, when={"line": pattern}, explain="They are missing.", examples=SHOWN)
+
+    assert problem.startswith("when.line: no example shows the alternative '^")
+    assert "bang: none" in problem
+
+
+SHOWN = [{"text": LOG}, {"text": "boom: none missing\n", "match": False}]
+
+
+def test_lines_that_each_prove_the_rule_may_be_written_together(tmp_path: Path) -> None:
+    when = {"any": [GOOD["when"], {"line": "^bang: nothing left"}]}
+    each = {"each": "boom: 3 GPUs missing\n\nbang: nothing left\n"}
+
+    assert told(tmp_path, when=when, explain="Missing.", examples=[each, GOOD["examples"][1]]) == []
+
+
+def test_of_lines_written_together_the_one_that_is_wrong_is_named(tmp_path: Path) -> None:
+    each = {"each": "boom: 3 GPUs missing\nboom: all is well\n"}
+
+    assert told(tmp_path, examples=[each, GOOD["examples"][1]]) == ["examples[0]: 'boom: all is well' does not match"]
+
+
+@pytest.mark.parametrize(
+    ("engines", "versions"), [({}, "sglang 0.5.9, sglang 0.5.23"), ({"sglang": ">=0.5.20"}, "sglang 0.5.23")]
+)
+def test_a_flag_that_no_known_version_has_is_told(tmp_path: Path, engines: dict[str, str], versions: str) -> None:
+    fix = {"safety": "manual", "set": {"--tensor-paralel": "2"}}
+
+    assert told(tmp_path, fix=fix, engines=engines or None) == [
+        f"fix: none of {versions} has --tensor-paralel: correct the name, or the versions in `engines`"
+    ]
