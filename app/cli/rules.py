@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import sys
 from collections.abc import Iterator, Sequence
@@ -15,6 +14,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from app.cli.launchline import TakesLaunchCommand
+from app.cli.rulescandidates import candidates
+from app.cli.rulesexplain import EXPLAIN_EXAMPLE, explain
+from app.cli.rulesload import AsJson, Folders, find_rule, print_json, usable_rules
 from app.cli.rulesnew import new
 from app.core.catalogue import FlagCatalogue
 from app.core.errors import RuleError, UsageError
@@ -30,10 +33,6 @@ from app.rules.lint import loud_on_healthy
 from app.rules.load import RuleSet, load_rules
 from app.rules.scene import Scene
 from app.rules.schema import FixSpec, Rule, json_schema
-from app.rules.why import steps
-
-Folders = Annotated[list[Path] | None, typer.Option("--rules", help="Folder of your own rules; may be repeated.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -43,8 +42,9 @@ def register(app: typer.Typer) -> None:
     rules.command("show", epilog="Example: crashcart rules show any/port-in-use")(show)
     rules.command("test", epilog="Example: crashcart rules test ./rules/sglang/our-rule.yaml")(try_examples)
     rules.command("lint", epilog="Example: crashcart rules lint ./rules")(lint)
-    rules.command("explain", epilog="Example: crashcart rules explain any/port-in-use server.log")(explain)
+    rules.command("explain", cls=TakesLaunchCommand, epilog=EXPLAIN_EXAMPLE)(explain)
     rules.command("new", epilog="Example: crashcart rules new vllm/our-failure --from-log server.log")(new)
+    rules.command("candidates", epilog="Example: crashcart rules candidates")(candidates)
     rules.command("schema", epilog="Example: crashcart rules schema > schema.json")(print_schema)
     app.add_typer(rules, name="rules", help="List, show, test and lint the rules that diagnosis knows.")
 
@@ -55,10 +55,10 @@ def list_rules(
     as_json: AsJson = False,
 ) -> None:
     """List the rules in use."""
-    ruleset = _load(folders)
+    ruleset = usable_rules(folders)
     rules = [rule for rule in ruleset.rules if engine is None or rule.folder in ("any", engine)]
     if as_json:
-        _print_json([_summary(ruleset, rule) for rule in rules])
+        print_json([_summary(ruleset, rule) for rule in rules])
         return
     rows = [
         (rule.id, rule.role.value, rule.category or "", rule.status.value, _offers(rule), rule.title) for rule in rules
@@ -72,10 +72,10 @@ def show(
     as_json: AsJson = False,
 ) -> None:
     """Show one rule: what it asks, what it means, what mends it."""
-    ruleset = _load(folders)
-    rule = _find(ruleset, name)
+    ruleset = usable_rules(folders)
+    rule = find_rule(ruleset, name)
     if as_json:
-        _print_json({**_summary(ruleset, rule), **rule.model_dump(mode="json", by_alias=True, exclude_unset=True)})
+        print_json({**_summary(ruleset, rule), **rule.model_dump(mode="json", by_alias=True, exclude_unset=True)})
         return
     console = Console(highlight=False, soft_wrap=not sys.stdout.isatty())
     for label, text in _described(ruleset, rule):
@@ -89,10 +89,10 @@ def try_examples(
 ) -> None:
     """Try the examples of rules; exit 1 when one does not say what it should."""
     files = [Path(name) for name in names or () if name.endswith((".yaml", ".yml"))]
-    ruleset = _load(folders, files)
+    ruleset = usable_rules(folders, files)
     if any(error.path in {path.absolute() for path in files} for error in ruleset.problems):
         raise typer.Exit(1)
-    chosen = [_find(ruleset, name) for name in _ids(names or (), files)] if names else list(ruleset.rules)
+    chosen = [find_rule(ruleset, name) for name in _ids(names or (), files)] if names else list(ruleset.rules)
     bench = Workbench(ruleset, ExampleJudge(ruleset))
     tried = []
     for rule in chosen:
@@ -101,7 +101,7 @@ def try_examples(
             if not as_json:
                 _print_tried(one)
     if as_json:
-        _print_json([_tried_json(one) for one in tried])
+        print_json([_tried_json(one) for one in tried])
     failed = sum(bool(one.problems) for one in tried)
     if not as_json:
         typer.echo(f"{_count(len(tried), 'example')} of {_count(len(chosen), 'rule')}, {failed} failed")
@@ -137,7 +137,7 @@ def lint(
     if healthy is not None:
         problems += loud_on_healthy(ruleset, _logs(healthy), only=chosen)
     if as_json:
-        _print_json([_problem_json(error) for error in problems])
+        print_json([_problem_json(error) for error in problems])
     else:
         for error in problems:
             typer.echo(neutralise(_located(error)))
@@ -145,24 +145,6 @@ def lint(
                 typer.echo(f"  {error.mend}")
         typer.echo(f"{_count(len(chosen), 'rule')}, {_count(len(problems), 'problem')}")
     raise typer.Exit(1 if problems else 0)
-
-
-def explain(
-    name: Annotated[str, typer.Argument(metavar="ID", help="The rule's id: <engine>/<name>.")],
-    log: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="The log to ask.")],
-    folders: Folders = None,
-    as_json: AsJson = False,
-) -> None:
-    """Show which questions of a rule hold on a log, each asked alone."""
-    ruleset = _load(folders)
-    rule = _find(ruleset, name)
-    found = list(steps(rule.when, Workbench(ruleset).with_log(Scene(), log.read_bytes())))
-    if as_json:
-        _print_json([step._asdict() for step in found])
-        return
-    for step in found:
-        where = f" (line {step.line})" if step.line else ""
-        typer.echo(f"{'yes' if step.holds else 'no':<4}{'  ' * step.depth}{neutralise(step.question)}{where}")
 
 
 def print_schema() -> None:
@@ -206,26 +188,6 @@ class ExampleJudge:
 def _flags_of(engine: Engine | None, version: str | None) -> FlagCatalogue | None:
     shipped = None if engine is None or version is None else nearest_shipped(engine, version)
     return None if shipped is None else replace(shipped, version=version)
-
-
-def _load(folders: Sequence[Path] | None, files: Sequence[Path] = ()) -> RuleSet:
-    """The rules in use; what is wrong with a file is said, and the others stay in use."""
-    ruleset = replace(load_rules(folders, files=files), cache=scan_cache())
-    for error in ruleset.problems:
-        typer.echo(f"crashcart: {neutralise(str(error))}", err=True)
-    return ruleset
-
-
-def _find(ruleset: RuleSet, name: str) -> Rule:
-    if name in ruleset.by_id:
-        return ruleset.by_id[name]
-    near = difflib.get_close_matches(name, ruleset.by_id, n=3) or [
-        other for other in ruleset.by_id if name in other.replace("/", "-").split("-")
-    ]
-    raise UsageError(
-        f"There is no rule {name}.",
-        mend=f"Did you mean {', '.join(near[:3])}?" if near else "`crashcart rules list` shows all.",
-    )
 
 
 def _ids(names: Sequence[str], files: Sequence[Path]) -> Iterator[str]:
@@ -356,10 +318,6 @@ def _problem_json(error: RuleError) -> dict[str, Any]:
         "text": str(error),
         "mend": error.mend,
     }
-
-
-def _print_json(value: object) -> None:
-    typer.echo(json.dumps(value, indent=2, ensure_ascii=False))
 
 
 def _count(number: int, noun: str) -> str:

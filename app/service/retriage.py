@@ -21,7 +21,16 @@ _MOST = 500  # incidents, the newest first
 
 # What Crashcart saw for itself, beside the log, is not overruled by reading the log again.
 _UNKNOWN = "any/unknown-failure"  # knowing less than before is no news: a rule was removed
-_SEEN = frozenset(("any/half-dead", "any/process-gone", "any/clean-exit", "any/killed-by-signal", "any/not-started"))
+_SEEN = frozenset(
+    (
+        "any/half-dead",
+        "any/process-gone",
+        "any/clean-exit",
+        "any/killed-by-signal",
+        "any/killed-for-memory",
+        "any/not-started",
+    )
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -207,6 +207,68 @@ def test_explain_says_which_line_proves_a_rule(site: Path, tmp_path: Path) -> No
     log = tmp_path / "server.log"
     log.write_text("all is well\nflux capacitor: out of plutonium\n")
 
-    steps = json.loads(run("explain", "sglang/flux", str(log), "--rules", str(site), "--json").stdout)
+    found = json.loads(run("explain", "sglang/flux", str(log), "--rules", str(site), "--json").stdout)
 
-    assert [(step["holds"], step["line"]) for step in steps] == [(True, 2)]
+    assert [(step["holds"], step["line"]) for step in found["steps"]] == [(True, 2)]
+    assert (found["holds"], found["place"]) == (True, 1)
+
+
+def explained(log: Path, text: str, *words: str) -> list[str]:
+    log.write_text(text)
+    return run("explain", words[0], str(log), *words[1:]).stdout.splitlines()
+
+
+SHARD = "[2026-01-12 10:00:00 TP0] Load weight begin. avail mem=78.00 GB\n"
+IN_USE = "ERROR:    [Errno 98] error while attempting to bind on address ('0.0.0.0', 30000): address already in use\n"
+
+
+def test_explain_shows_the_nearest_line_of_a_pattern_that_holds_nowhere(tmp_path: Path) -> None:
+    told = explained(tmp_path / "log", "Port 30000 is used already\n", "any/port-in-use")
+
+    [near] = [line for line in told if "Port (?P<port>" in line]
+    assert near.endswith("(nearest: line 1: Port 30000 is used already)")
+    assert told[-1] == "It does not hold."
+
+
+def test_explain_gives_the_corrected_command(tmp_path: Path) -> None:
+    text = "ValueError: User-specified max_model_len (65536) is greater than the derived max_model_len"
+    text += " (max_position_embeddings=32768 or model_max_length=None in model's config.json).\n"
+    launch = ["--", "vllm", "serve", "org/model", "--max-model-len", "65536"]
+
+    told = explained(tmp_path / "log", text, "vllm/max-model-len-too-long", *launch)
+
+    assert told[-2] == "It holds and comes first."
+    assert told[-1].endswith("gives: vllm serve org/model --max-model-len 32768")
+
+
+def test_explain_names_the_rule_that_stands_for_it(tmp_path: Path) -> None:
+    log = rules_folder() / "sglang/examples/overlap-crash.log"
+
+    told = run("explain", "sglang/scheduler-crash", str(log)).stdout.splitlines()
+
+    assert told[-1] == "It holds, and sglang/overlap-scheduler-crash covers it: that rule is shown instead."
+
+
+def test_explain_names_the_cause_that_comes_first(tmp_path: Path) -> None:
+    text = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 7.00 MiB.\n" + IN_USE
+
+    told = explained(tmp_path / "log", text, "any/port-in-use")
+
+    assert told[-1] == "It holds, behind any/gpu-out-of-memory (line 1)."
+
+
+def test_explain_says_when_a_rule_is_for_another_engine(tmp_path: Path) -> None:
+    told = explained(tmp_path / "log", SHARD, "vllm/engine-core-killed")
+
+    assert told[-2] == "The log is of sglang; the rule is for vllm: it is not asked here."
+
+
+def test_explain_takes_the_exit_code(tmp_path: Path) -> None:
+    rule = tmp_path / "site" / "any"
+    rule.mkdir(parents=True)
+    when = {"exit": {"signal": "SIGBUS"}}
+    write(tmp_path / "site", "any/bus", **{**GOOD, "id": "any/bus", "when": when, "examples": [], "explain": "Bus."})
+    words = ("any/bus", "--rules", str(tmp_path / "site"))
+
+    assert "It does not hold." in explained(tmp_path / "log", SHARD, *words)
+    assert "It does not hold." not in explained(tmp_path / "log", SHARD, *words, "--exit-code", "-7")
