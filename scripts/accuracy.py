@@ -3,7 +3,8 @@
 Usage: python scripts/accuracy.py NAME=FOLDER...
 
 Each folder holds labelled failures, one folder each: `log.txt`, and `case.yaml` with `engine`, `argv`, `env`,
-`exit_code`, `category`, `root_line`, `also_ok`, `also_ok_lines` and `fix` (`kind`, `set`, `remove`, `env_set`, …).
+`exit_code`, `category`, `root_line`, `also_ok`, `also_ok_lines`, `fix` (`kind`, `set`, `remove`, `env_set`, …), and
+`also_ok_fixes`.
 """
 
 from __future__ import annotations
@@ -78,7 +79,9 @@ def count(counts: Counts, cause: Cause | None, case: Mapping[str, Any]) -> None:
         note(counts["line"], any(line and (folded(line) in said or said in folded(line)) for line in lines if said))
     fix = case.get("fix") or {}
     if fix.get("kind") in ("args", "env") and case.get("argv"):
-        note(counts["fix"], cause is not None and cause.command is not None and mends(cause.command, fix))
+        right = [fix, *(case.get("also_ok_fixes") or [])]
+        offered = cause.command if cause is not None else None
+        note(counts["fix"], offered is not None and any(mends(offered, one) for one in right))
 
 
 def mends(words: Iterable[str], fix: Mapping[str, Any]) -> bool:
