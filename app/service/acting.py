@@ -30,6 +30,7 @@ from app.supervise.group import Group
 from app.supervise.guards import Verdict
 
 _POLL = 0.1  # seconds between looks for a person's decision
+_AT_ONCE = timedelta(minutes=10)  # servers that fail alike within it have something in common
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +103,24 @@ class Actor:
                 before=Before(earlier.command, earlier.phase, earlier.diagnosis.causes) if earlier else None,
                 in_last_hour=sum(1 for attempt in recent if attempt.approved_by is None),
                 record=self._record(causes[0], incident.fingerprint) if causes else FixRecord(),
+                others_alike=self._others_alike(death),
+                muted=incident.muted_until is not None and incident.muted_until > datetime.now(UTC),
+                last_good=self._last_good(),
                 jitter=random.random(),  # noqa: S311 - spreads retries, no secret
             )
         )
+
+    def _others_alike(self, death: Death) -> tuple[str, ...]:
+        fingerprint = death.diagnosis.fingerprint
+        if fingerprint is None:
+            return ()
+        since = datetime.now(UTC) - _AT_ONCE
+        return tuple(name for name in self.store.failed_alike(fingerprint, since) if name != self.options.name)
+
+    def _last_good(self) -> Command | None:
+        server = self.store.get_server(self.options.name)
+        words = server.last_good_command if server is not None else None
+        return None if words is None else Command.parse(words, engine=self.options.command.engine)
 
     def _record(self, cause: Cause, fingerprint: str) -> FixRecord:
         return self.store.fix_record(cause.rule, fingerprint)

@@ -7,6 +7,7 @@ Order of the questions:
 3. Which candidate was not tried yet?
 4. May the machine do it alone? (trust, safety, opposite moves, interrupted before)
 5. Is there budget left? (incident, hour, fingerprint)
+6. Does something outside of this server speak against it? (a person's mute, other servers that fail alike)
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from app.service.direction import opposes
 from app.store.views import AttemptView, FixRecord
 from app.store.words import AttemptKind, AttemptOutcome
 
+_NAMED = 5  # servers that are named in a reason
 # A restart can't mend what the command itself says wrongly.
 _NEVER_RESTARTED = frozenset(
     {
@@ -43,6 +45,7 @@ class Limits:
     restarts: int = 3  # of the same command in one incident
     restarts_by_request: int = 1  # for a crash that a request triggers: it would be sent again
     per_hour: int = 10  # of both kinds, for one server
+    others_alike: int = 2  # other servers that just failed the same way: then it is nothing of this server's own
     failures_of_fix: int = 2  # how often a fix may have failed for this fingerprint, in any incident
     restart_delay: float = 2.0  # doubled with every restart, with jitter
     relaunch_delay: float = 0.5  # from the second changed command on
@@ -73,6 +76,9 @@ class Situation:
     before: Before | None = None  # the launch before, when a change led from it to this one
     in_last_hour: int = 0  # attempts for this server, all incidents
     record: FixRecord = field(default_factory=FixRecord)  # of the first candidate's fix for this fingerprint
+    others_alike: tuple[str, ...] = ()  # other servers that failed with this fingerprint within the last minutes
+    muted: bool = False  # a person muted the incident
+    last_good: Command | None = None  # the last command of this server that became ready and stayed so
     jitter: float = 0.5  # 0 to 1, drawn by the caller
 
 
@@ -104,8 +110,35 @@ def plan(now: Situation) -> Plan:
     if nodes := multi_node(now.command):
         return Plan(Do.NEEDS_HUMAN, f"a launch on {nodes} nodes is never started on one side alone")
     if now.before is not None and _made_worse(now, now.before):
-        return _roll_back(now, now.before)
-    return _choose(now, now.causes)
+        return _held_back(now, _roll_back(now, now.before))
+    return _held_back(now, _choose(now, now.causes))
+
+
+def _held_back(now: Situation, decided: Plan) -> Plan:
+    """What would be done alone, unless something outside of this server speaks against it."""
+    if decided.do not in (Do.RELAUNCH, Do.RESTART):
+        return _or_last_good(now, decided)
+    why = None
+    if now.muted:
+        why = "a person muted this incident"
+    elif len(now.others_alike) >= now.limits.others_alike and not (
+        decided.cause is not None and decided.cause.category in _NEVER_RESTARTED
+    ):
+        names = ", ".join(now.others_alike[:_NAMED])
+        why = f"{len(now.others_alike)} other servers ({names}) just failed the same way: look for what they share"
+    return (
+        decided if why is None else replace(decided, do=Do.PROPOSE, reason=f"{decided.reason}: not done alone, {why}")
+    )
+
+
+def _or_last_good(now: Situation, decided: Plan) -> Plan:
+    """Where nothing is left to try, a person gets the command that worked last beside the reason."""
+    good = now.last_good
+    if decided.do is not Do.NEEDS_HUMAN or decided.command is not None or good is None:
+        return decided
+    if multi_node(good) or tuple(redact_words(good.words())) in _tried(now):
+        return decided
+    return replace(decided, reason=f"{decided.reason}; an earlier command of this server worked", command=good)
 
 
 def multi_node(command: Command) -> int:
@@ -185,7 +218,7 @@ def _why_nothing_is_left(causes: Sequence[Cause], failed: AttemptView | None) ->
 
 
 def _change(now: Situation, cause: Cause, command: Command, root: Cause, same: bool) -> Plan:
-    proposal = Plan(Do.PROPOSE, f"fix of {cause.rule} ({cause.safety})", cause, command)
+    proposal = Plan(Do.PROPOSE, f"fix of {cause.rule} ({cause.safety}{_known(now, cause)})", cause, command)
     against = opposes(command, now.command, now.attempts, now.commands)
     if against is not None:
         return Plan(Do.NEEDS_HUMAN, against, cause, command)
@@ -200,6 +233,13 @@ def _change(now: Situation, cause: Cause, command: Command, root: Cause, same: b
         return Plan(Do.NEEDS_HUMAN, f"{now.in_last_hour} automatic actions in the last hour: that is the limit", cause)
     delay = now.limits.relaunch_delay * 2.0 ** (done - 1) * (0.5 + now.jitter) if done else 0.0
     return Plan(Do.RELAUNCH, proposal.reason, cause, command, min(delay, now.limits.longest_delay))
+
+
+def _known(now: Situation, cause: Cause) -> str:
+    """How often this fix has held for this failure, in any incident."""
+    done = now.record.held + now.record.failed
+    first = now.causes[0] if now.causes else None
+    return f", held {now.record.held} of {done} times before" if done and cause is first else ""
 
 
 def _why_not_alone(now: Situation, cause: Cause, command: Command, root: Cause, same: bool) -> str | None:

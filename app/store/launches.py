@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from pathlib import Path
 
 from sqlmodel import Session, col, select
@@ -156,6 +157,17 @@ class Launches(Database):
                 launch_id=launch_id,
             )
             return incident.id or 0
+
+    def failed_alike(self, fingerprint: str, since: datetime) -> tuple[str, ...]:
+        """The servers of which a launch failed with this fingerprint since then, by name."""
+        with self.read() as session:
+            names = session.exec(
+                select(LaunchRow.server)
+                .join(DiagnosisRow, col(DiagnosisRow.launch_id) == col(LaunchRow.id))
+                .where(DiagnosisRow.fingerprint == fingerprint, col(DiagnosisRow.at) >= since)
+                .distinct()
+            ).all()
+        return tuple(sorted(names))
 
     def open_or_join_incident(self, server: str, fingerprint: str, diagnosis: Diagnosis, launch_id: int) -> int:
         """An incident for a launch that still runs (it hangs, say). Its later death joins the same one."""

@@ -369,6 +369,62 @@ def test_every_further_relaunch_waits_longer() -> None:
     assert [plan(died(change(), attempts=tried[:n])).delay for n in range(4)] == [0.0, 0.5, 1.0, 2.0]
 
 
+def test_how_often_a_fix_has_held_is_told() -> None:
+    decided = plan(died(change(), record=FixRecord(held=3, failed=1)))
+
+    assert decided.reason == "fix of any/unknown-argument (safe, held 3 of 4 times before)"
+
+
+# -- what speaks against it from outside
+
+
+BAD_DISK = replace(KILLED, category=Category.CORRUPT_CHECKPOINT)
+
+
+@pytest.mark.parametrize(("others", "do"), [(("b",), Do.RESTART), (("b", "c"), Do.PROPOSE)])
+def test_when_other_servers_fail_alike_a_person_looks_for_what_they_share(others: tuple[str, ...], do: Do) -> None:
+    assert plan(died(BAD_DISK, others_alike=others)).do is do
+
+
+def test_the_other_servers_are_named() -> None:
+    reason = plan(died(BAD_DISK, others_alike=("b", "c"))).reason
+
+    assert reason.endswith("2 other servers (b, c) just failed the same way: look for what they share")
+
+
+def test_a_wrong_flag_on_many_servers_is_mended_on_each() -> None:
+    """It was rolled out with the commands: nothing outside of them is broken."""
+    assert plan(died(change(), others_alike=("b", "c", "d"))).do is Do.RELAUNCH
+
+
+@pytest.mark.parametrize("cause", [change(), KILLED])
+def test_what_a_person_muted_is_only_proposed(cause: Cause) -> None:
+    decided = plan(died(cause, muted=True))
+
+    assert decided.do is Do.PROPOSE
+    assert decided.reason.endswith("not done alone, a person muted this incident")
+
+
+# -- when nothing is left
+
+
+GOOD = Command.parse(["python3", "-m", "sglang.launch_server", "--model-path", "m", "--seed", "1"])
+
+
+def test_when_nothing_is_left_the_command_that_worked_last_is_offered() -> None:
+    decided = plan(died(UNKNOWN, last_good=GOOD))
+
+    assert (decided.do, decided.command) == (Do.NEEDS_HUMAN, GOOD)
+    assert decided.reason == "the cause is not known; an earlier command of this server worked"
+
+
+@pytest.mark.parametrize("good", [COMMAND, GOOD])
+def test_a_command_that_failed_in_this_incident_is_not_offered_as_one_that_worked(good: Command) -> None:
+    decided = plan(died(UNKNOWN, last_good=good, commands=(GOOD.words(),)))
+
+    assert decided.command is None
+
+
 # -- restarts
 
 

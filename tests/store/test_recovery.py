@@ -41,7 +41,6 @@ _RUN = textwrap.dedent(
         step("launch begun")
         child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
         store.launch_started(launch, child.pid, child.pid)
-        print(child.pid, flush=True)
         step("launch started")
         child.kill()
         child.wait()
