@@ -105,6 +105,7 @@ class Actor:
                 record=self._record(causes[0], incident.fingerprint) if causes else FixRecord(),
                 others_alike=self._others_alike(death),
                 muted=incident.muted_until is not None and incident.muted_until > datetime.now(UTC),
+                hands_off=next((one.text for one in self.options.hands_off if one.covers(datetime.now())), None),
                 last_good=self._last_good(),
                 jitter=random.random(),  # noqa: S311 - spreads retries, no secret
             )

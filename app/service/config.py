@@ -22,7 +22,9 @@ from app.core.durations import seconds
 from app.core.errors import CrashcartError
 from app.core.sizes import size
 from app.core.vocabulary import Engine, Mode, Safety
+from app.core.windows import Window, window
 from app.service.options import default_health
+from app.supervise.hooks import Hooks
 
 DEFAULT_PORT = 8321
 
@@ -85,9 +87,9 @@ def _secret(value: object) -> object:
     return None if value == "" else value
 
 
-def _webhook(secret: SecretStr | None) -> SecretStr | None:
+def _secret_url(like: str, secret: SecretStr | None) -> SecretStr | None:
     if secret is not None and not _is_url(secret.get_secret_value()):
-        raise ValueError("It is no URL. Write it like https://hooks.slack.com/services/… (it is not shown here).")
+        raise ValueError(f"It is no URL. Write it like {like} (it is not shown here).")
     return secret
 
 
@@ -131,9 +133,14 @@ Address = Annotated[Listen, NoDecode, BeforeValidator(partial(_told, _listen, (s
 Paths = Annotated[tuple[Path, ...], NoDecode, BeforeValidator(partial(_listed, ":"))]
 Words = Annotated[tuple[str, ...], BeforeValidator(_words)]
 Patterns = Annotated[tuple[str, ...], BeforeValidator(lambda value: [value] if isinstance(value, str) else value)]
+Windows = Annotated[
+    tuple[Annotated[Window, BeforeValidator(partial(_told, window, str))], ...],
+    BeforeValidator(lambda value: [value] if isinstance(value, str) else value),
+]
 Secret = Annotated[SecretStr | None, BeforeValidator(_secret)]
 Token = Annotated[Secret, AfterValidator(_token)]
-WebhookUrl = Annotated[Secret, AfterValidator(_webhook)]
+WebhookUrl = Annotated[Secret, AfterValidator(partial(_secret_url, "https://hooks.slack.com/services/…"))]
+HeartbeatUrl = Annotated[Secret, AfterValidator(partial(_secret_url, "https://watch.example.org/ping/…"))]
 Url = Annotated[str, AfterValidator(_url)]
 Hosts = Annotated[tuple[Annotated[str, AfterValidator(_host)], ...], NoDecode, BeforeValidator(partial(_listed, ","))]
 Variables = dict[Annotated[str, AfterValidator(_variable)], str]
@@ -178,6 +185,30 @@ class LimitsConfig(_Part):
     )
 
 
+class HooksConfig(_Part):
+    """Commands around a server's end and beginning; each has the variables CRASHCART_SERVER, _PORT and _PID."""
+
+    before_stop: Words | None = Field(
+        default=None, description="Run before a living server is ended: take it out of the load balancer."
+    )
+    after_ready: Words | None = Field(default=None, description="Run when it is ready: put it back.")
+    timeout: Seconds = Field(default=30.0, gt=0, description="How long a hook may take.")
+
+    @property
+    def hooks(self) -> Hooks:
+        """The same for who runs them."""
+        return Hooks(self.before_stop or (), self.after_ready or (), self.timeout)
+
+
+class HeartbeatConfig(_Part):
+    """A sign of life for a watch from outside."""
+
+    url: HeartbeatUrl = Field(
+        default=None, description="Asked with GET as long as every loop works: a dead man's switch."
+    )
+    every: Seconds = Field(default=60.0, ge=5, description="How often.")
+
+
 class ServerConfig(_Part):
     """One server: supervised (`command`) or only watched (`watch`)."""
 
@@ -207,6 +238,11 @@ class ServerConfig(_Part):
     settle: Seconds = Field(default=60.0, description="How long it must stay ready until a fix has held.")
     max_relaunches: int = Field(default=5, ge=0, description="Changed commands in one incident.")
     preflight: bool = Field(default=True, description="Check the command before it is started.")
+    hands_off: Windows = Field(
+        default=(),
+        description="Weekly spans, in local time, in which nothing is done alone: `Sat 02:00-06:00`.",
+    )
+    hooks: HooksConfig = Field(default=HooksConfig(), description="Commands around its end and beginning.")
     start: bool = Field(default=True, description="Start it together with the service; else only on a person's wish.")
 
     @property
@@ -267,6 +303,9 @@ class Config(BaseSettings):
     )
     retention: RetentionConfig = Field(default=RetentionConfig(), description="What is kept, and for how long.")
     limits: LimitsConfig = Field(default=LimitsConfig(), description="Bounds of what is taken in.")
+    heartbeat: HeartbeatConfig = Field(
+        default=HeartbeatConfig(), description="A sign of life for a watch from outside."
+    )
     servers: dict[str, ServerConfig] = Field(default={}, description="The servers, by name.")
 
     @property
@@ -287,7 +326,7 @@ class Config(BaseSettings):
     @property
     def secrets(self) -> tuple[str, ...]:
         """Values that must never be shown."""
-        held = (self.token, self.slack.webhook_url)
+        held = (self.token, self.slack.webhook_url, self.heartbeat.url)
         return tuple(one.get_secret_value() for one in held if one is not None)
 
     @classmethod
@@ -305,9 +344,16 @@ class Config(BaseSettings):
 
 def model_at(loc: tuple[Any, ...]) -> type[BaseModel] | None:
     """The model that the keys at this place of the file belong to."""
-    parts: dict[Any, type[BaseModel]] = {"slack": SlackConfig, "retention": RetentionConfig, "limits": LimitsConfig}
+    parts: dict[Any, type[BaseModel]] = {
+        "slack": SlackConfig,
+        "retention": RetentionConfig,
+        "limits": LimitsConfig,
+        "heartbeat": HeartbeatConfig,
+    }
     if not loc:
         return Config
     if loc[0] == "servers":
+        if len(loc) == 3 and loc[2] == "hooks":
+            return HooksConfig
         return ServerConfig if len(loc) == 2 else None
     return parts.get(loc[0]) if len(loc) == 1 else None

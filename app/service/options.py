@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
 from app.core.command import Command
 from app.core.model import Cause, Diagnosis
 from app.core.vocabulary import Engine, Mode, Safety, ServerState
+from app.core.windows import Window
+from app.supervise.hooks import Hooks
 
 _HEALTH_PATHS = {
     Engine.SGLANG: "/health",
@@ -39,6 +41,8 @@ class RunOptions:
     wait_decision: float = 0.0
     cwd: Path | None = None
     pass_output: bool = True  # whether somebody looks at the server's own output
+    hands_off: tuple[Window, ...] = ()  # in which nothing is done alone
+    hooks: Hooks = field(default_factory=Hooks)
     adopt: bool = False  # take over a server that still runs from before, instead of refusing to start beside it
 
 

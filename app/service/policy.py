@@ -78,6 +78,7 @@ class Situation:
     record: FixRecord = field(default_factory=FixRecord)  # of the first candidate's fix for this fingerprint
     others_alike: tuple[str, ...] = ()  # other servers that failed with this fingerprint within the last minutes
     muted: bool = False  # a person muted the incident
+    hands_off: str | None = None  # the weekly span without automatic actions that it is now
     last_good: Command | None = None  # the last command of this server that became ready and stayed so
     jitter: float = 0.5  # 0 to 1, drawn by the caller
 
@@ -121,6 +122,8 @@ def _held_back(now: Situation, decided: Plan) -> Plan:
     why = None
     if now.muted:
         why = "a person muted this incident"
+    elif now.hands_off is not None:
+        why = f"it is {now.hands_off}"
     elif len(now.others_alike) >= now.limits.others_alike and not (
         decided.cause is not None and decided.cause.category in _NEVER_RESTARTED
     ):

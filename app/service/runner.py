@@ -11,6 +11,7 @@ import signal
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from app.core.command import Command
 from app.core.errors import LaunchError, StoreError
@@ -38,6 +39,7 @@ from app.store.views import LaunchView
 from app.store.words import AttemptOutcome
 from app.supervise import guards
 from app.supervise.health import Health
+from app.supervise.hooks import run_hook
 from app.supervise.kernellog import kernel_records, monotonic_of
 from app.supervise.memorykill import Before, memory_facts
 from app.supervise.ports import Holder, port_holder
@@ -100,6 +102,8 @@ class Runner:
         self.incident: int | None = None
         self.launches = 0
         self._store_failed = False
+        self._current: Launch | None = None
+        self._after_ready: asyncio.Future[None] | None = None  # kept: a task that nobody holds may vanish
 
     async def run(self) -> RunResult:
         """Runs to the end. LaunchError when the server can't be started at all."""
@@ -245,6 +249,7 @@ class Runner:
         return 0
 
     async def _followed(self, launch: Launch) -> Ended:
+        self._current = launch
         try:
             return await launch.follower.until_ended()
         except BaseException:
@@ -285,9 +290,26 @@ class Runner:
             await asyncio.to_thread(follower.passing.close)
         follower.tail.close()
 
+    async def _hook(self, name: str, argv: tuple[str, ...], launch: Launch) -> None:
+        """Runs a hook of the operator's; what became of it stands in the history."""
+        if not argv:
+            return
+        port, pid = launch.command.port, launch.child.pid
+        about = partial(run_hook, argv, self.options.hooks.timeout, server=self.options.name, port=port, pid=pid)
+        hook = asyncio.ensure_future(asyncio.to_thread(about))
+        hurry = asyncio.ensure_future(self.stop.hurry.wait())
+        await asyncio.wait({hook, hurry}, return_when=asyncio.FIRST_COMPLETED)
+        hurry.cancel()
+        text = f"hook {name} {hook.result() if hook.done() else 'is not waited for: a person is in a hurry'}"
+        self.terminal.say(text)
+        with self._store_may_fail():
+            self.store.add_transition(self.options.name, "hook", text, incident_id=self.incident)
+
     async def _stopped(self, launch: Launch) -> int:
         """A person's stop always wins: nothing is planned after it."""
         follower = launch.follower
+        if not self.stop.hurry.is_set():
+            await self._hook("before_stop", self.options.hooks.before_stop, launch)
         exit = await launch.child.end(self.timings.end_grace, hurry=self.stop.hurry)
         await follower.last_words()
         if launch.attempt_id is not None and not follower.settled and self.incident is not None:
@@ -307,6 +329,7 @@ class Runner:
             looking = asyncio.ensure_future(asyncio.to_thread(look_around, launch.subject))
             diagnosis = with_hang(follower.session.diagnose(Exit()), ended.evidence)
             await looking  # before its processes are gone
+            await self._hook("before_stop", self.options.hooks.before_stop, launch)
             exit = await launch.child.end(self.timings.end_grace, hurry=self.stop.hurry)
         else:
             exit = await launch.child.wait()
@@ -345,6 +368,10 @@ class Runner:
 
     def _on_ready(self, evidence: str) -> None:
         self.terminal.say(f"ready: {evidence}")
+        if self._current is not None:
+            self._after_ready = asyncio.ensure_future(
+                self._hook("after_ready", self.options.hooks.after_ready, self._current)
+            )
         with self._store_may_fail():
             open_incident = self.store.unresolved_incident(self.options.name)
             if open_incident is not None:

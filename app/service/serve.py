@@ -28,6 +28,7 @@ from app.service.config import Config, Listen, ServerConfig
 from app.service.configfile import load_config
 from app.service.followed import watched_servers
 from app.service.following import Timings
+from app.service.heartbeat import beat
 from app.service.intake_files import FileIntake
 from app.service.metrics import Metrics
 from app.service.others import Others
@@ -210,6 +211,7 @@ class Service:
             "retention": self._keep_in_bounds,
             "processes": self.others.run,
             "retriage": self._diagnose_again,
+            "heartbeat": self._beat,
         }
         for name, loop in loops.items():
             self._tasks[name] = asyncio.ensure_future(self._kept_up(name, loop))
@@ -221,6 +223,9 @@ class Service:
             self._newer_rules.clear()
             for one in await asyncio.to_thread(retriage, self.store, self.rulebook.pipeline):
                 self._log.info("diagnosed again", incident=one.incident_id, before=one.before, after=one.after)
+
+    async def _beat(self) -> None:
+        await beat(lambda: self.config.heartbeat, lambda: self.ready and not self.failing, Seldom(self._log.warning))
 
     async def _keep_in_bounds(self) -> None:
         await kept_in_bounds(self.store, lambda: self.config)

@@ -83,6 +83,8 @@ class Supervisor:
                 mode=server.mode,
                 allow=Safety(server.allow),
                 max_relaunches=server.max_relaunches,
+                hands_off=server.hands_off,
+                hooks=server.hooks.hooks,
             )
             self._runner.options = self._runner.actor.options = options
             self.use_rules()
@@ -189,6 +191,8 @@ class Supervisor:
             health=server.health_url,
             preflight=server.preflight,
             max_relaunches=server.max_relaunches,
+            hands_off=server.hands_off,
+            hooks=server.hooks.hooks,
             wait_decision=_FOREVER,
             cwd=server.cwd,
             adopt=True,

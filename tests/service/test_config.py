@@ -11,7 +11,15 @@ from pydantic import BaseModel
 
 from app.core.errors import ConfigError
 from app.core.vocabulary import Engine, Mode, Safety
-from app.service.config import Config, LimitsConfig, RetentionConfig, ServerConfig, SlackConfig
+from app.service.config import (
+    Config,
+    HeartbeatConfig,
+    HooksConfig,
+    LimitsConfig,
+    RetentionConfig,
+    ServerConfig,
+    SlackConfig,
+)
 from app.service.configfile import doubtful, find_config, load_config
 
 TOKEN = "0123456789abcdef0123456789abcdef"
@@ -277,7 +285,9 @@ def test_the_file_is_found_in_the_folder_or_by_its_variable(tmp_path: Path, monk
         (SlackConfig, "slack."),
         (RetentionConfig, "retention."),
         (LimitsConfig, "limits."),
+        (HeartbeatConfig, "heartbeat."),
         (ServerConfig, "servers.NAME."),
+        (HooksConfig, "servers.NAME.hooks."),
     ],
 )
 def test_every_key_is_documented(model: type[BaseModel], before: str) -> None:
@@ -294,9 +304,11 @@ def test_no_key_is_documented_that_does_not_exist() -> None:
         "slack.": SlackConfig,
         "retention.": RetentionConfig,
         "limits.": LimitsConfig,
+        "heartbeat.": HeartbeatConfig,
+        "servers.NAME.": ServerConfig,
+        "servers.NAME.hooks.": HooksConfig,
     }
     known = {before + name for before, model in parts.items() for name in model.model_fields}
-    known |= {f"servers.NAME.{name}" for name in ServerConfig.model_fields}
 
     assert set(re.findall(r"^\| `([A-Za-z_.]+)` \|", text, re.MULTILINE)) == known
 

@@ -405,6 +405,14 @@ def test_what_a_person_muted_is_only_proposed(cause: Cause) -> None:
     assert decided.reason.endswith("not done alone, a person muted this incident")
 
 
+@pytest.mark.parametrize("cause", [change(), KILLED])
+def test_in_hours_without_automatic_actions_it_is_only_proposed(cause: Cause) -> None:
+    decided = plan(died(cause, hands_off="Sat 02:00-06:00"))
+
+    assert decided.do is Do.PROPOSE
+    assert decided.reason.endswith("not done alone, it is Sat 02:00-06:00")
+
+
 # -- when nothing is left
 
 

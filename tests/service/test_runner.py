@@ -31,6 +31,7 @@ from app.store.store import Store
 from app.store.views import IncidentView
 from app.store.words import AttemptKind, AttemptOutcome, Wish
 from app.supervise.condition import Patience
+from app.supervise.hooks import Hooks
 
 pytestmark = pytest.mark.anyio
 
@@ -289,6 +290,33 @@ async def test_auto_mends_a_misspelt_flag_and_resolves_the_incident(store: Store
     assert (incident.status, incident.category) == (IncidentStatus.RESOLVED, Category.UNKNOWN_ARGUMENT)
     assert [(a.kind, a.outcome) for a in incident.attempts] == [(AttemptKind.RELAUNCH, AttemptOutcome.HELD)]
     assert b"serving 4" in run.person.output
+
+
+async def test_hooks_are_run_when_it_is_ready_and_before_it_is_stopped(
+    store: Store, server: list[str], port: int, tmp_path: Path
+) -> None:
+    def hook(name: str) -> tuple[str, ...]:
+        return ("sh", "-c", f'echo {name} "$CRASHCART_PID" >> {tmp_path}/hooks')
+
+    hooks = Hooks(before_stop=hook("before_stop"), after_ready=hook("after_ready"))
+    wanted = replace(options([*server, "--port", str(port)], port), hooks=hooks)
+    async with running(store, wanted) as run:
+        await run.until(lambda: any("hook after_ready done" in text for text in run.person.said))
+        [pid] = [launch.pgid for launch in store.launches(wanted.name)]
+        result = await run.stopped()
+
+    assert result.exit_code == 0
+    assert (tmp_path / "hooks").read_text() == f"after_ready {pid}\nbefore_stop {pid}\n"
+
+
+async def test_a_dead_server_is_not_taken_out_by_a_hook(
+    store: Store, server: list[str], port: int, tmp_path: Path
+) -> None:
+    hooks = Hooks(before_stop=("touch", str(tmp_path / "drained")))
+    command = [*server, "--port", str(port), "--context-lenght", "4"]
+    await ended(store, replace(options(command, port, Mode.OFF), hooks=hooks))
+
+    assert not (tmp_path / "drained").exists()
 
 
 async def test_evidence_of_the_dead_launch_is_kept_without_secrets(store: Store, server: list[str], port: int) -> None:
