@@ -60,13 +60,18 @@ class Metrics(Collector):
         )
         ready = GaugeMetricFamily("crashcart_server_ready", "Whether a server is ready.", labels=["server"])
         progress = GaugeMetricFamily("crashcart_server_loading_percent", "How far it has loaded.", labels=["server"])
+        degraded = GaugeMetricFamily(
+            "crashcart_server_degraded", "What a fix has cost it, as long as nobody acknowledged.", labels=["server"]
+        )
         for server in self._service.store.list_servers():
             for one in ServerState:
                 state.add_metric([server.name, one.value], float(server.state is one))
             ready.add_metric([server.name], float(server.state is ServerState.READY))
             if server.progress is not None and server.progress.percent is not None:
                 progress.add_metric([server.name], server.progress.percent)
-        yield from (state, ready, progress)
+            unseen = [one for one in self._service.store.missing(server.name) if not one.acknowledged]
+            degraded.add_metric([server.name], len(unseen))
+        yield from (state, ready, progress, degraded)
 
     def _history(self) -> Iterator[Metric]:
         counted = self._service.store.counts()

@@ -13,6 +13,7 @@ from app.core.vocabulary import Origin
 if TYPE_CHECKING:  # `wait` must not load the diagnosis that only `report` needs
     from app.service.asking import Answer, Truth
     from app.service.reporting import Report
+    from app.store.giving_back import Missing
     from app.store.views import IncidentView, LaunchView, ProposalView, ServerView
 
 
@@ -21,8 +22,8 @@ def time_json(at: datetime | None) -> str | None:
     return None if at is None else at.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def server_json(server: ServerView, truth: Truth) -> dict[str, Any]:
-    """A server as it is now."""
+def server_json(server: ServerView, truth: Truth, missing: Sequence[Missing] = ()) -> dict[str, Any]:
+    """A server as it is now; `missing` is what it runs without since fixes that cost something held."""
     return {
         "name": server.name,
         "engine": server.engine,
@@ -36,6 +37,15 @@ def server_json(server: ServerView, truth: Truth) -> dict[str, Any]:
         "mode": server.mode,
         "decision": server.decision,
         "supervised": truth.supervised,
+        "missing": [
+            {
+                "what": one.what,
+                "incident": one.incident_id,
+                "since": time_json(one.since),
+                "acknowledged": one.acknowledged,
+            }
+            for one in missing
+        ],
     }
 
 

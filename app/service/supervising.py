@@ -157,15 +157,20 @@ class Supervisor:
         if wish.wish is ServerWish.START and view is not None and view.process is not None:
             self._log.info("it runs already")
             return
-        self._wanted = wish.wish is not ServerWish.STOP
+        self._take(wish.wish)
         self._log.info(f"a person wishes: {wish.wish}")
         stop.ask()
+
+    def _take(self, wish: ServerWish) -> None:
+        if wish is ServerWish.RESTORE:
+            self._store.give_back(self.name, "a person")
+        self._wanted = wish is not ServerWish.STOP
 
     async def _idle(self) -> None:
         """Nothing runs: waits for a wish, or for a person's yes to a proposal."""
         wish = self._store.claim_wish(self.name, self._after)
         if wish is not None:
-            self._wanted = wish.wish is not ServerWish.STOP
+            self._take(wish.wish)
         elif (view := self._store.get_server(self.name)) is not None and view.decision is Decision.PENDING:
             self._wanted = True
         if not self._wanted:

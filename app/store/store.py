@@ -9,6 +9,7 @@ from __future__ import annotations
 from app.store.answers import Answers
 from app.store.counting import Counting
 from app.store.expiry import Expiry
+from app.store.giving_back import GivingBack
 from app.store.incidents import Incidents
 from app.store.launches import Launches
 from app.store.outbox import Outbox
@@ -19,7 +20,9 @@ from app.store.servers import Servers
 from app.store.wishes import Wishes
 
 
-class Store(Servers, Launches, Incidents, Remedies, Positions, Outbox, Answers, Wishes, Counting, Reports, Expiry):
+class Store(
+    Servers, Launches, Incidents, Remedies, Positions, Outbox, Answers, Wishes, GivingBack, Counting, Reports, Expiry
+):
     """Servers, launches, incidents and remedies in one SQLite database; safe for many processes at once.
 
     `Store.open(folder)` opens it, as a context manager too. Each call is one transaction. What it returns are plain

@@ -23,6 +23,7 @@ class ServerWish(StrEnum):
     START = "start"
     STOP = "stop"
     RESTART = "restart"
+    RESTORE = "restore"  # the configured command again, without what fixes have changed
 
 
 @dataclass(frozen=True, slots=True)

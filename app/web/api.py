@@ -130,11 +130,11 @@ def server_routes(service: Service) -> APIRouter:
         found = store.get_server(name)
         if found is None:
             raise unknown(store, name)
-        return server_json(found, look(found))
+        return server_json(found, look(found), store.missing(name))
 
     @router.get("/servers", summary="All servers", responses={200: example("By name", [SERVER]), **described(*_ERRORS)})
     def servers() -> list[dict[str, Any]]:
-        return [server_json(one, look(one)) for one in store.list_servers()]
+        return [server_json(one, look(one), store.missing(one.name)) for one in store.list_servers()]
 
     @router.get(
         "/servers/{name}",
@@ -187,7 +187,12 @@ def server_routes(service: Service) -> APIRouter:
     return router
 
 
-_PAST = {ServerWish.START: "started", ServerWish.STOP: "stopped", ServerWish.RESTART: "restarted"}
+_PAST = {
+    ServerWish.START: "started",
+    ServerWish.STOP: "stopped",
+    ServerWish.RESTART: "restarted",
+    ServerWish.RESTORE: "restarted with the configured command",
+}
 
 
 def _wished(wish: Any, wanted: ServerWish) -> Any:

@@ -6,9 +6,10 @@ puts its `#live` part in place of the old one.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import Annotated, Any
-from urllib.parse import parse_qs, urlencode
+from urllib.parse import parse_qs, quote, urlencode
 
 from fastapi import APIRouter, FastAPI, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
@@ -19,6 +20,8 @@ from app.core.errors import CrashcartError, NotFoundError, StaleError
 from app.core.vocabulary import Category, IncidentStatus
 from app.service.asking import look
 from app.store.store import Store
+from app.store.views import ServerView
+from app.store.wishes import ServerWish
 from app.store.words import Wish
 from app.web.failures import Failures, address_of
 from app.web.incident_page import incident_page
@@ -82,6 +85,7 @@ class _Pages:
         router.add_api_route("/ui/incidents/{number}", self.incident, methods=["GET"])
         router.add_api_route("/ui/incidents/{number}/fix", self.decide, methods=["POST"])
         router.add_api_route("/ui/servers", self.servers, methods=["GET"])
+        router.add_api_route("/ui/servers/{name}/wish", self.wish, methods=["POST"])
         router.add_api_route("/ui/stream", self.stream, methods=["GET"])
         router.add_api_route("/ui/login", self.login_form, methods=["GET"])
         router.add_api_route("/ui/login", self.login, methods=["POST"])
@@ -142,7 +146,12 @@ class _Pages:
         servers = self._store.list_servers()
         unresolved = {one.server: one for one in reversed(self._store.incidents(status=_UNRESOLVED, limit=500))}
         return self._page(
-            request, "servers.html", servers=[(one, look(one), unresolved.get(one.name)) for one in servers]
+            request,
+            "servers.html",
+            servers=[
+                (one, look(one), unresolved.get(one.name), self._store.missing(one.name), _wishes(one))
+                for one in servers
+            ],
         )
 
     def stream(self, request: Request) -> Response:
@@ -179,6 +188,27 @@ class _Pages:
             stale = f"Nothing was changed: {error} Below is how things stand now."
             return self._incident(request, number, None, error=stale, status=409)
         return RedirectResponse(f"/ui/incidents/{incident}?decided={fix}", status_code=303, headers=_HEADERS)
+
+    async def wish(self, request: Request, name: str) -> Response:
+        """A person wants a server started, stopped, restarted, or back to its configured command."""
+        try:
+            form = await self._form(request)
+        except _RefusedError as refused:
+            return await run_in_threadpool(self._message, request, refused)
+        return await run_in_threadpool(self._wish, request, name, form.get("wish", ""))
+
+    def _wish(self, request: Request, name: str, wish: str) -> Response:
+        if wish not in tuple(ServerWish):
+            text = "The form names nothing that can be done with a server. Nothing was changed."
+            return self._message(request, _RefusedError(422, "That form is incomplete", text))
+        client = request.client.host if request.client else "unknown address"
+        try:
+            self._store.wish(name, ServerWish(wish), f"someone at the dashboard ({client})")
+        except NotFoundError as error:
+            return self._message(request, _not_found(error))
+        except StaleError as error:
+            return self._message(request, _RefusedError(409, "Nothing was changed", f"{error} {error.mend or ''}"))
+        return RedirectResponse(f"/ui/servers#server-{quote(name)}", status_code=303, headers=_HEADERS)
 
     def login_form(self, request: Request) -> Response:
         """Asks for the token."""
@@ -273,6 +303,13 @@ class _Pages:
     def _count(self, statuses: tuple[IncidentStatus, ...]) -> int:
         counts = self._store.counts().incidents
         return sum(counts.get(status.value, 0) for status in statuses)
+
+
+def _wishes(server: ServerView) -> tuple[ServerWish, ...]:
+    """What a person may want of a server now; nothing where this service does not act for it."""
+    if server.supervisor is None or server.supervisor.pid != os.getpid():
+        return ()
+    return (ServerWish.RESTART, ServerWish.STOP) if server.process is not None else (ServerWish.START,)
 
 
 async def _fields(request: Request) -> Mapping[str, str]:

@@ -212,6 +212,16 @@ async def test_what_made_it_work_the_last_time_is_started_the_next_time(place: P
     assert len(place.store.launches("kimi")) == 3
 
 
+async def test_a_wish_to_restore_starts_the_configured_command(place: Place) -> None:
+    wrong = place.server("--context-lenght", "8", mode=Mode.AUTO)
+    async with place.supervised(wrong):
+        await place.until(lambda view: view.last_good_command is not None)
+        place.store.wish("kimi", ServerWish.RESTORE, "Ann")
+        await place.until(lambda _: len(place.store.launches("kimi")) >= 3)
+
+    assert "--context-lenght" in sorted(place.store.launches("kimi"), key=lambda launch: launch.id)[2].command
+
+
 async def test_a_changed_mode_counts_for_the_launch_under_way(place: Place) -> None:
     async with place.supervised(place.server()) as supervisor:
         pid = await place.ready()

@@ -18,7 +18,7 @@ from fastapi import FastAPI
 from app.core.model import Cause, Diagnosis, Exit, Fix, Line
 from app.core.vocabulary import Action, Category, Confidence, Engine, IncidentStatus, Mode, Outcome, Phase, Safety
 from app.store.store import Store
-from app.store.words import Decision, Wish
+from app.store.words import AttemptKind, Decision, Wish
 from app.web.pages import add_pages
 
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)> \"' \u202e {{ 7*7 }}"
@@ -94,6 +94,60 @@ def mark_of(page: httpx.Response) -> str:
     found = re.search(r'name="csrf" value="([0-9a-f]{64})"', page.text)
     assert found
     return found[1]
+
+
+def test_a_server_that_this_service_acts_for_can_be_restarted_from_its_card(
+    store: Store, browser: httpx.Client
+) -> None:
+    with store.lock_server("kimi", engine=Engine.SGLANG, mode=Mode.AUTO, command=COMMAND):
+        page = browser.get("/ui/servers")
+        assert '<button name="wish" value="start">Start</button>' in page.text
+        answer = browser.post("/ui/servers/kimi/wish", data={"csrf": mark_of(page), "wish": "start"})
+
+        assert str(answer.url).endswith("/ui/servers#server-kimi")
+        wish = store.claim_wish("kimi")
+        assert wish is not None
+        assert wish.wish == "start"
+
+
+def test_what_a_fix_has_cost_stays_on_the_servers_card_with_the_way_back(store: Store, browser: httpx.Client) -> None:
+    number, _ = proposed(store)
+    command = [*COMMAND, "--disable-overlap-schedule"]
+    change = Fix(set={"--disable-overlap-schedule": True})
+    with store.lock_server("kimi", engine=Engine.SGLANG, mode=Mode.AUTO, command=COMMAND):
+        attempt = store.begin_attempt(
+            number, AttemptKind.RELAUNCH, command, fix=change, safety=Safety.DEGRADING, loses=("overlap-schedule",)
+        )
+        store.settled(store.begin_launch("kimi", command, Engine.SGLANG, attempt_id=attempt), "ready")
+        page = browser.get("/ui/servers").text
+
+    assert "Since a fix it runs without overlap-schedule" in page
+    assert '<button name="wish" value="restore">Restart with the configured command</button>' in page
+
+
+@pytest.mark.parametrize("wish", ["", "format-the-disk"])
+def test_a_form_without_a_known_wish_changes_nothing(store: Store, browser: httpx.Client, wish: str) -> None:
+    number, _ = proposed(store)
+    mark = mark_of(browser.get(f"/ui/incidents/{number}"))
+
+    assert browser.post("/ui/servers/kimi/wish", data={"csrf": mark, "wish": wish}).status_code == 422
+
+
+def test_a_server_that_nobody_here_acts_for_has_no_buttons_and_takes_no_wish(
+    store: Store, browser: httpx.Client
+) -> None:
+    number, _ = proposed(store)
+    mark = mark_of(browser.get(f"/ui/incidents/{number}"))
+    answer = browser.post("/ui/servers/kimi/wish", data={"csrf": mark, "wish": "start"})
+
+    assert 'name="wish"' not in browser.get("/ui/servers").text
+    assert answer.status_code == 409
+
+
+def test_a_wish_without_the_forms_mark_is_refused(store: Store, browser: httpx.Client) -> None:
+    died(store)
+
+    assert browser.post("/ui/servers/kimi/wish", data={"wish": "start"}).status_code == 403
 
 
 def test_what_the_machine_looked_like_is_shown_and_markup_in_it_is_text(store: Store, browser: httpx.Client) -> None:
