@@ -6,6 +6,7 @@ Values come from, first wins: the command line, `CRASHCART_*` variables, the fil
 from __future__ import annotations
 
 import ipaddress
+import json
 import re
 from collections.abc import Callable
 from functools import partial
@@ -23,7 +24,7 @@ from app.core.errors import CrashcartError
 from app.core.sizes import size
 from app.core.vocabulary import Engine, Mode, Safety
 from app.core.windows import Window, window
-from app.service.options import default_health
+from app.service.options import Canary, default_health
 from app.supervise.hooks import Hooks
 
 DEFAULT_PORT = 8321
@@ -200,6 +201,20 @@ class HooksConfig(_Part):
         return Hooks(self.before_stop or (), self.after_ready or (), self.timeout)
 
 
+class CanaryConfig(_Part):
+    """A real request by which a server proves that it serves."""
+
+    url: Url = Field(description="Where it is posted to: the server's own completions endpoint, say.")
+    body: dict[str, Any] = Field(description="The JSON that is posted. Ask for one token: it costs each time.")
+    every: Seconds = Field(default=300.0, ge=1, description="How often it is repeated.")
+    timeout: Seconds = Field(default=60.0, gt=0, description="How long an answer may take.")
+
+    @property
+    def canary(self) -> Canary:
+        """The same for who sends it."""
+        return Canary(self.url, json.dumps(self.body), self.every, self.timeout)
+
+
 class HeartbeatConfig(_Part):
     """A sign of life for a watch from outside."""
 
@@ -238,6 +253,7 @@ class ServerConfig(_Part):
     settle: Seconds = Field(default=60.0, description="How long it must stay ready until a fix has held.")
     max_relaunches: int = Field(default=5, ge=0, description="Changed commands in one incident.")
     preflight: bool = Field(default=True, description="Check the command before it is started.")
+    canary: CanaryConfig | None = Field(default=None, description="A real request by which it proves that it serves.")
     hands_off: Windows = Field(
         default=(),
         description="Weekly spans, in local time, in which nothing is done alone: `Sat 02:00-06:00`.",
@@ -353,7 +369,8 @@ def model_at(loc: tuple[Any, ...]) -> type[BaseModel] | None:
     if not loc:
         return Config
     if loc[0] == "servers":
-        if len(loc) == 3 and loc[2] == "hooks":
-            return HooksConfig
+        if len(loc) == 3:
+            inner: dict[Any, type[BaseModel]] = {"hooks": HooksConfig, "canary": CanaryConfig}
+            return inner.get(loc[2])
         return ServerConfig if len(loc) == 2 else None
     return parts.get(loc[0]) if len(loc) == 1 else None

@@ -18,6 +18,8 @@ from app.supervise.process import Child
 from app.supervise.tail import POLL, PassThrough, Tail, rotate
 
 _EVERY = 0.1  # seconds between two readings of the phases
+_CANARY_AGAIN = 10.0  # seconds after a canary that failed
+_CANARY_BAD = 2  # failures in a row after which the server counts as degraded
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +87,8 @@ class Follower:
     stop: Stop
     timings: Timings
     health: Health | None = None
+    canary: Health | None = None  # a real request: only what answers it has come back
+    canary_every: float = 300.0
     passing: PassThrough | None = None
     stranger: Holder | None = None  # who held the port before the launch: its answers do not count
     may_end: bool = True  # False: a doomed server is told, not ended
@@ -112,6 +116,8 @@ class Follower:
         workers = [self._read_output(), self._keep_looking()]
         if self.health is not None:
             workers.append(self._ask_health(self.health))
+        if self.canary is not None:
+            workers.append(self._ask_canary(self.canary))
         tasks = [asyncio.ensure_future(worker) for worker in workers]
         ends = {
             asyncio.ensure_future(self.child.wait()): "exit",
@@ -175,6 +181,17 @@ class Follower:
             self._update()
             await asyncio.sleep(self._pause())
 
+    async def _ask_canary(self, canary: Health) -> None:
+        """Once when it is ready and again now and then; soon again when it failed."""
+        while True:
+            if self.was_ready:
+                answer = await canary.ask()
+                self._update()
+                good = answer.kind == "ok"
+                await asyncio.sleep(self.canary_every if good else min(_CANARY_AGAIN, self.canary_every))
+            else:
+                await asyncio.sleep(self.timings.ask_settling)
+
     def _pause(self) -> float:
         if self.condition.state is not ServerState.READY:
             return self.timings.ask_loading
@@ -199,7 +216,7 @@ class Follower:
         now = time.monotonic()
         progress = self._look_at_progress(now)
         self._pace.see(progress.percent, now)
-        self.condition = judge(self._seen(progress, now), self.timings.patience)
+        self.condition = self._with_canary(judge(self._seen(progress, now), self.timings.patience))
         if self.condition.state is ServerState.READY:
             self._on_ready(now)
         else:
@@ -207,6 +224,14 @@ class Follower:
         self._tell(progress, now)
         if self.condition.doomed and self.may_end:
             self._doomed.set()
+
+    def _with_canary(self, condition: Condition) -> Condition:
+        """A server that says it is ready and answers no request is not: one bad answer may be a full queue, two are
+        not."""
+        canary = self.canary
+        if canary is None or condition.state is not ServerState.READY or canary.bad_in_a_row < _CANARY_BAD:
+            return condition
+        return Condition(ServerState.DEGRADED, f"{canary.describe()}; {condition.evidence}")
 
     def _look_at_progress(self, now: float) -> Progress:
         """How far the log says it came; in a flood of output asked ten times a second only."""
@@ -249,7 +274,8 @@ class Follower:
             self.was_ready = True
             self.child.group.call_roll()
             self.reports.ready(self.condition.evidence)
-        if not self.settled and now - self._ready_since >= self.timings.settle:
+        proven = self.canary is None or (self.canary.ok and self.canary.asked_at is None)
+        if not self.settled and proven and now - self._ready_since >= self.timings.settle:
             self.settled = True
             self.reports.settled(self.condition.evidence)
 

@@ -26,6 +26,16 @@ _TLS_FLAGS = ("--ssl-keyfile", "--ssl-certfile", "--ssl-key-file", "--ssl-cert-f
 
 
 @dataclass(frozen=True, slots=True)
+class Canary:
+    """A real request that a healthy server answers: POST of `body` (JSON) to `url`, every so many seconds."""
+
+    url: str
+    body: str
+    every: float = 300.0
+    timeout: float = 60.0
+
+
+@dataclass(frozen=True, slots=True)
 class RunOptions:
     """One call of `run`. `health` is None where no endpoint is known: then only the log tells about readiness."""
 
@@ -41,6 +51,7 @@ class RunOptions:
     wait_decision: float = 0.0
     cwd: Path | None = None
     pass_output: bool = True  # whether somebody looks at the server's own output
+    canary: Canary | None = None
     hands_off: tuple[Window, ...] = ()  # in which nothing is done alone
     hooks: Hooks = field(default_factory=Hooks)
     adopt: bool = False  # take over a server that still runs from before, instead of refusing to start beside it

@@ -275,17 +275,25 @@ class Runner:
             stop=self.stop,
             timings=self.timings,
             health=health,
+            canary=self._canary(),
+            canary_every=self.options.canary.every if self.options.canary else 0.0,
             passing=PassThrough(kept.log, kept.start, self.terminal.pass_on) if self.options.pass_output else None,
             stranger=stranger,
             may_end=self.options.mode is not Mode.OFF,
             start=kept.start,
         )
 
+    def _canary(self) -> Health | None:
+        wanted = self.options.canary
+        return None if wanted is None else Health(wanted.url, wanted.timeout, "canary", wanted.body)
+
     async def _close(self, launch: Launch) -> None:
         follower = launch.follower
         follower.session.close()
         if follower.health is not None:
             await follower.health.close()
+        if follower.canary is not None:
+            await follower.canary.close()
         if follower.passing is not None:
             await asyncio.to_thread(follower.passing.close)
         follower.tail.close()

@@ -196,6 +196,7 @@ class Supervisor:
             health=server.health_url,
             preflight=server.preflight,
             max_relaunches=server.max_relaunches,
+            canary=server.canary.canary if server.canary is not None else None,
             hands_off=server.hands_off,
             hooks=server.hooks.hooks,
             wait_decision=_FOREVER,

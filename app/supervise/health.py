@@ -24,14 +24,15 @@ class Answer:
     at: float
     latency: float
     status: int | None = None
+    who: str = "health"
 
     def describe(self, now: float) -> str:
         """The answer as evidence: what, how slow, how long ago."""
         said = {
-            "ok": f"health answered {self.status} in {self.latency:.1f} s",
-            "bad": f"health answered {self.status} after {self.latency:.1f} s",
-            "refused": "health refused or dropped the connection",
-            "timeout": f"health did not answer within {self.latency:.0f} s",
+            "ok": f"{self.who} answered {self.status} in {self.latency:.1f} s",
+            "bad": f"{self.who} answered {self.status} after {self.latency:.1f} s",
+            "refused": f"{self.who} refused or dropped the connection",
+            "timeout": f"{self.who} did not answer within {self.latency:.0f} s",
         }[self.kind]
         age = now - self.at
         return said if age < 1.5 else f"{said}, {age:.0f} s ago"
@@ -39,10 +40,15 @@ class Answer:
 
 @dataclass
 class Health:
-    """A health endpoint. One question at a time; the last answer, and how many bad ones came in a row, are kept."""
+    """An endpoint that is asked, one question at a time. Kept are the last answer and how many bad ones came in a row.
+
+    With `body` it is asked by POST: a canary, which is a real request and not only a question whether it lives.
+    """
 
     url: str
     answer_wait: float = ANSWER_WAIT
+    who: str = "health"
+    body: str | None = None  # JSON
     last: Answer | None = None
     bad_in_a_row: int = 0
     bad_since: float | None = None
@@ -63,7 +69,11 @@ class Health:
         self.asked_at = start = time.monotonic()
         status: int | None = None
         try:
-            response = await self._client.get(self.url)
+            if self.body is None:
+                response = await self._client.get(self.url)
+            else:
+                headers = {"Content-Type": "application/json"}
+                response = await self._client.post(self.url, content=self.body, headers=headers)
             status = response.status_code
             kind: Kind = "ok" if response.is_success else "bad"
         except httpx.ConnectTimeout:
@@ -73,7 +83,7 @@ class Health:
         except (httpx.HTTPError, httpx.InvalidURL):
             kind = "refused"
         now = time.monotonic()
-        answer = Answer(kind, at=now, latency=now - start, status=status)
+        answer = Answer(kind, at=now, latency=now - start, status=status, who=self.who)
         self._keep(answer, start)
         return answer
 
@@ -82,8 +92,8 @@ class Health:
         now = time.monotonic()
         waiting = now - self.asked_at if self.asked_at is not None else 0.0
         if waiting > 3:
-            return f"health has not answered for {waiting:.0f} s"
-        return self.last.describe(now) if self.last else "health was not asked yet"
+            return f"{self.who} has not answered for {waiting:.0f} s"
+        return self.last.describe(now) if self.last else f"{self.who} was not asked yet"
 
     async def close(self) -> None:
         await self._client.aclose()

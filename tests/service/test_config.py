@@ -12,6 +12,7 @@ from pydantic import BaseModel
 from app.core.errors import ConfigError
 from app.core.vocabulary import Engine, Mode, Safety
 from app.service.config import (
+    CanaryConfig,
     Config,
     HeartbeatConfig,
     HooksConfig,
@@ -288,6 +289,7 @@ def test_the_file_is_found_in_the_folder_or_by_its_variable(tmp_path: Path, monk
         (HeartbeatConfig, "heartbeat."),
         (ServerConfig, "servers.NAME."),
         (HooksConfig, "servers.NAME.hooks."),
+        (CanaryConfig, "servers.NAME.canary."),
     ],
 )
 def test_every_key_is_documented(model: type[BaseModel], before: str) -> None:
@@ -307,6 +309,7 @@ def test_no_key_is_documented_that_does_not_exist() -> None:
         "heartbeat.": HeartbeatConfig,
         "servers.NAME.": ServerConfig,
         "servers.NAME.hooks.": HooksConfig,
+        "servers.NAME.canary.": CanaryConfig,
     }
     known = {before + name for before, model in parts.items() for name in model.model_fields}
 

@@ -25,7 +25,7 @@ from app.core.vocabulary import Category, Engine, IncidentStatus, Mode, ServerSt
 from app.diagnosis.pipeline import Pipeline
 from app.rules.load import load_rules
 from app.service.following import Timings
-from app.service.options import RunOptions, RunResult
+from app.service.options import Canary, RunOptions, RunResult
 from app.service.runner import Runner
 from app.store.store import Store
 from app.store.views import IncidentView
@@ -68,6 +68,10 @@ if "LEAVE" in os.environ: raise SystemExit(0)
 class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
         self.send_response(200); self.send_header("Content-Length", "0"); self.end_headers()
+    def do_POST(self):
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.send_response(200 if self.path == "/health" else 404)
+        self.send_header("Content-Length", "0"); self.end_headers()
     def log_message(self, *args): pass
 http.server.ThreadingHTTPServer.daemon_threads = True
 server = http.server.ThreadingHTTPServer(("127.0.0.1", args.port), Handler)
@@ -307,6 +311,30 @@ async def test_hooks_are_run_when_it_is_ready_and_before_it_is_stopped(
 
     assert result.exit_code == 0
     assert (tmp_path / "hooks").read_text() == f"after_ready {pid}\nbefore_stop {pid}\n"
+
+
+@pytest.mark.parametrize(("path", "settles"), [("/health", True), ("/nothing", False)])
+async def test_a_fix_has_held_only_when_the_canary_is_answered(
+    store: Store, server: list[str], port: int, path: str, settles: bool
+) -> None:
+    canary = Canary(f"http://127.0.0.1:{port}{path}", '{"max_tokens": 1}', every=0.1, timeout=5)
+    wanted = replace(options([*server, "--port", str(port)], port), canary=canary)
+    async with running(store, wanted) as run:
+        if settles:
+            await run.until(lambda: "settled" in served(store))
+        else:
+            await run.until(lambda: "degraded: canary answered 404" in served(store))
+        await run.stopped()
+
+    assert ("settled" in served(store)) is settles
+
+
+def served(store: Store) -> str:
+    """What is known of the server, and whether its command has proved good."""
+    server = store.get_server("box")
+    if server is None:
+        return ""
+    return f"{server.state}: {server.evidence}" + ("; settled" if server.last_good_command is not None else "")
 
 
 async def test_a_dead_server_is_not_taken_out_by_a_hook(
