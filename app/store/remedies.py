@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
 
@@ -211,6 +212,17 @@ class Remedies(Database):
                 )
             ).all()
         return FixRecord(held=outcomes.count(AttemptOutcome.HELD), failed=outcomes.count(AttemptOutcome.FAILED))
+
+    def fix_records(self) -> dict[str, FixRecord]:
+        """How often the fix of each rule held and failed, for whatever failure."""
+        with self.read() as session:
+            rows = session.exec(
+                select(AttemptRow.rule, AttemptRow.outcome).where(AttemptRow.kind == AttemptKind.RELAUNCH)
+            ).all()
+        counted = Counter(rows)
+        held, failed = AttemptOutcome.HELD, AttemptOutcome.FAILED
+        known = {rule for rule, outcome in rows if outcome in (held, failed)}
+        return {rule: FixRecord(counted[rule, held], counted[rule, failed]) for rule in sorted(known)}
 
 
 def _same_proposal(

@@ -38,7 +38,8 @@ def create_app(service: Service) -> FastAPI:
     for routes in (ingest_routes, incident_routes, server_routes, rule_routes, stream_routes):
         app.include_router(routes(service))
     token = service.config.token.get_secret_value() if service.config.token else None
-    sessions = add_pages(app, service.store, token=token)  # pages read the stream with the cookie that they gave
+    # Pages read the stream with the cookie that they gave.
+    sessions = add_pages(app, service.store, token=token, rules=lambda: service.rulebook.rules)
     app.add_middleware(Guard, config=lambda: service.config, may_read=sessions.allows)
     described = app.openapi
 

@@ -7,7 +7,7 @@ puts its `#live` part in place of the old one.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any
 from urllib.parse import parse_qs, quote, urlencode
 
@@ -18,6 +18,7 @@ from fastapi.staticfiles import StaticFiles
 
 from app.core.errors import CrashcartError, NotFoundError, StaleError
 from app.core.vocabulary import Category, IncidentStatus
+from app.rules.load import RuleSet
 from app.service.asking import look
 from app.store.store import Store
 from app.store.views import ServerView
@@ -25,6 +26,7 @@ from app.store.wishes import ServerWish
 from app.store.words import Wish
 from app.web.failures import Failures, address_of
 from app.web.incident_page import incident_page
+from app.web.log_page import log_page
 from app.web.news import news
 from app.web.presenting import STATIC, environment
 from app.web.pulse import Pulse
@@ -32,6 +34,7 @@ from app.web.sessions import Sessions
 
 _PAGE = 50
 _FORM_LIMIT = 8 * 1024
+_SEARCH = 200  # characters of what is looked for
 _UNRESOLVED = tuple(status for status in IncidentStatus if status is not IncidentStatus.RESOLVED)
 _TABS: Mapping[str, tuple[str, tuple[IncidentStatus, ...]]] = {
     "unresolved": ("Unresolved", _UNRESOLVED),
@@ -51,11 +54,13 @@ _HEADERS = {
 }
 
 
-def add_pages(app: FastAPI, store: Store, *, token: str | None = None) -> Sessions:
+def add_pages(
+    app: FastAPI, store: Store, *, token: str | None = None, rules: Callable[[], RuleSet] = RuleSet
+) -> Sessions:
     """Puts the pages into the service. Where there is a token, they ask for it; the sessions tell who gave it."""
     sessions = Sessions(store.key.key, token)
     app.mount("/ui/static", StaticFiles(directory=STATIC), name="static")  # before the pages' own catch-all
-    app.include_router(_Pages(store, sessions).router())
+    app.include_router(_Pages(store, sessions, rules).router())
     return sessions
 
 
@@ -68,8 +73,9 @@ class _RefusedError(Exception):
 
 
 class _Pages:
-    def __init__(self, store: Store, sessions: Sessions) -> None:
+    def __init__(self, store: Store, sessions: Sessions, rules: Callable[[], RuleSet]) -> None:
         self._store = store
+        self._rules = rules
         self._sessions = sessions
         self._failures = Failures()
         self._pulse = Pulse(store)
@@ -86,6 +92,8 @@ class _Pages:
         router.add_api_route("/ui/incidents/{number}/fix", self.decide, methods=["POST"])
         router.add_api_route("/ui/servers", self.servers, methods=["GET"])
         router.add_api_route("/ui/servers/{name}/wish", self.wish, methods=["POST"])
+        router.add_api_route("/ui/servers/{name}/log", self.log, methods=["GET"])
+        router.add_api_route("/ui/rules", self.rules, methods=["GET"])
         router.add_api_route("/ui/stream", self.stream, methods=["GET"])
         router.add_api_route("/ui/login", self.login_form, methods=["GET"])
         router.add_api_route("/ui/login", self.login, methods=["POST"])
@@ -153,6 +161,31 @@ class _Pages:
                 for one in servers
             ],
         )
+
+    def log(self, request: Request, name: str, before: str | None = None, q: str = "") -> Response:
+        """A server's newest output; older lines by `before`."""
+        if not self._sessions.allows(request):
+            return self._to_login(request)
+        server = self._store.get_server(name)
+        if server is None:
+            return self._message(request, _RefusedError(404, "Not found", f"There is no server {name}."))
+        end = _number(before)
+        page = log_page(server.log_path, end, q[:_SEARCH])
+        return self._page(request, "log.html", server=server, page=page, before=end, q=q[:_SEARCH])
+
+    def rules(self, request: Request, q: str = "") -> Response:
+        """What is known, and how often each fix has held here."""
+        if not self._sessions.allows(request):
+            return self._to_login(request)
+        known, words = self._rules(), q[:_SEARCH].lower().split()
+        records = self._store.fix_records()
+        found = [
+            (rule, records.get(rule.id))
+            for rule in known.rules
+            if all(word in f"{rule.id} {rule.title} {rule.category or ''}".lower() for word in words)
+        ]
+        problems = known.problems
+        return self._page(request, "rules.html", rules=found, total=len(known.rules), problems=problems, q=q[:_SEARCH])
 
     def stream(self, request: Request) -> Response:
         """Tells pages of news; 204 ends a browser's asking again."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import socket
 import threading
@@ -17,6 +18,7 @@ from fastapi import FastAPI
 
 from app.core.model import Cause, Diagnosis, Exit, Fix, Line
 from app.core.vocabulary import Action, Category, Confidence, Engine, IncidentStatus, Mode, Outcome, Phase, Safety
+from app.rules.load import RuleSet, load_rules
 from app.store.store import Store
 from app.store.words import AttemptKind, Decision, Wish
 from app.web.pages import add_pages
@@ -27,9 +29,9 @@ FIXED = ("python3", "-m", "sglang.launch_server", "--speculative-num-draft-token
 
 
 @contextmanager
-def serving(store: Store, token: str | None = None) -> Iterator[str]:
+def serving(store: Store, token: str | None = None, rules: RuleSet | None = None) -> Iterator[str]:
     app = FastAPI()
-    add_pages(app, store, token=token)
+    add_pages(app, store, token=token, rules=lambda: rules or RuleSet())
     with socket.create_server(("127.0.0.1", 0)) as listening:
         server = uvicorn.Server(uvicorn.Config(app, log_config=None, log_level="error", lifespan="off"))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
@@ -148,6 +150,36 @@ def test_a_wish_without_the_forms_mark_is_refused(store: Store, browser: httpx.C
     died(store)
 
     assert browser.post("/ui/servers/kimi/wish", data={"wish": "start"}).status_code == 403
+
+
+def test_the_log_of_a_server_is_shown_as_text(store: Store, browser: httpx.Client, tmp_path: Path) -> None:
+    log = tmp_path / "server.log"
+    log.write_text(HOSTILE + "\nready\n")
+    with store.lock_server("kimi", engine=Engine.SGLANG, mode=Mode.AUTO, command=COMMAND):
+        store.launch_started(store.begin_launch("kimi", COMMAND, Engine.SGLANG), os.getpid(), log_path=log)
+        page = browser.get("/ui/servers/kimi/log", params={"q": "READY"}).text
+
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
+    assert '<span class="line plain  hit">ready</span>' in page
+    assert "<script>alert" not in page
+
+
+def test_the_log_of_no_server_is_not_found(browser: httpx.Client) -> None:
+    assert browser.get("/ui/servers/nobody/log").status_code == 404
+
+
+def test_rules_are_found_and_those_that_are_wrong_are_told(store: Store, tmp_path: Path) -> None:
+    folder = tmp_path / "rules" / "any"
+    folder.mkdir(parents=True)
+    (folder / "broken.yaml").write_text("id: any/broken\ntitel: x\n")
+    rules = load_rules([tmp_path / "rules"])
+    with serving(store, rules=rules) as address, httpx.Client(base_url=address, follow_redirects=True) as client:
+        page = client.get("/ui/rules", params={"q": "port-in-use"}).text
+
+    assert "any/port-in-use" in page
+    assert "any/shm-too-small" not in page
+    assert "there is no such field" in page
+    assert "It is left out; all others stay in use." in page
 
 
 def test_what_the_machine_looked_like_is_shown_and_markup_in_it_is_text(store: Store, browser: httpx.Client) -> None:

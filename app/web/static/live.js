@@ -25,6 +25,27 @@
     window.htmx.trigger(region(), "refresh");
   }
 
+  // Whoever scrolled up in a log reads there: it follows again from its end.
+  function reading() {
+    var log = document.getElementById("log-lines");
+    return Boolean(log && log.scrollTop + log.clientHeight < log.scrollHeight - 40);
+  }
+
+  function follow() {
+    var log = document.querySelector("#log-lines[data-follow]");
+    if (log) {
+      log.scrollTop = log.scrollHeight;
+    }
+  }
+
+  document.addEventListener("DOMContentLoaded", follow);
+  document.addEventListener("htmx:beforeRequest", function (event) {
+    if (event.target === region() && reading()) {
+      event.preventDefault();
+    }
+  });
+  document.addEventListener("htmx:afterSwap", follow);
+
   function soon(wait) {
     if (timer === null) {
       timer = window.setTimeout(refresh, typeof wait === "number" ? wait : BUFFER);
