@@ -21,6 +21,7 @@ from app.core.occurrences import Occurrence, Reading, is_flag_word, key_of, read
 from app.core.shipped import nearest_shipped
 from app.core.vocabulary import Engine
 
+_SAID_OF_SWITCHES = frozenset({"true", "false", "yes", "no", "on", "off"})
 _PORTS: Mapping[Engine, int] = {
     Engine.SGLANG: 30000,
     Engine.VLLM: 8000,
@@ -219,7 +220,7 @@ class Command:
 
     def remove(self, flag: str) -> Command:
         """Takes the flag away, every time that it is given, with all its values."""
-        gone = {at for entry in self.find(flag) for at in (entry.at, *entry.values)}
+        gone = {at for entry in self.find(flag) for at in (entry.at, *entry.values, *self._stray(entry))}
         return self._with(word for at, word in enumerate(self._words) if at not in gone)
 
     def rename(self, old: str, new: str) -> Command:
@@ -277,6 +278,13 @@ class Command:
         """Behind the last argument, but before a `--` that ends the flags and before a shell's `> log`."""
         return self._reading.terminator if self._reading.terminator is not None else self.layout.end
 
+    def _stray(self, entry: Occurrence) -> tuple[int, ...]:
+        """Where a switch, which takes no value, was given one all the same: `--enforce-eager true`."""
+        at = entry.at + 1
+        alone = entry.flag is not None and entry.flag.takes == "none" and entry.inline is None and not entry.values
+        word = self._words[at].lower() if alone and at < self.layout.end else ""
+        return (at,) if word in _SAID_OF_SWITCHES else ()
+
     def _rewrite(self, entry: Occurrence, flag: str, values: tuple[str, ...]) -> Command:
         _, negated = key_of(flag, self.catalogue)
         word = entry.spelled if entry.negated == negated else flag
@@ -284,7 +292,8 @@ class Command:
             replacement = [f"{word}{entry.joiner if entry.inline is not None else '='}{values[0]}"]
         else:
             replacement = [word, *values]
-        words = [text for at, text in enumerate(self._words) if at not in entry.values]
+        gone = {*entry.values, *(() if values else self._stray(entry))}
+        words = [text for at, text in enumerate(self._words) if at not in gone]
         words[entry.at : entry.at + 1] = replacement
         return self._with(words)
 

@@ -15,6 +15,7 @@ from app.core.catalogue import FlagCatalogue
 from app.core.equivalents import Equivalent, equivalent
 from app.core.model import Cause, Fix, Line
 from app.core.problems import ArgumentProblem, ProblemKind
+from app.core.repair import json_meant, means_the_default, number_meant
 from app.core.vocabulary import Category, Confidence, Engine, Safety
 from app.diagnosis.remedy import Bench, Remedy, Step, clear_choice
 from app.diagnosis.wording import explanation_of, program_name, title_of
@@ -42,6 +43,7 @@ _MOST_ROUNDS = 4  # of mending what a corrected command still has wrong
 _ALIKE = 0.75  # from here on, a name is worth showing to a person as the one that may have been meant
 _ALIKE_MARGIN = 0.1  # so much better than the second
 # Without these there is no server: a program that refuses one is another version or another program.
+_TRUE_OR_FALSE = frozenset({"true", "false", "yes", "no", "on", "off"})
 _CORE = ("--model", "--model-path", "-m", "--model-id", "-hf", "--hf-repo", "--host", "--port")
 
 
@@ -119,8 +121,10 @@ def _step(problem: ArgumentProblem, bench: Bench, *, said: bool = False) -> Step
     if problem.kind == "bad-choice":
         return _other_choice(problem, bench)
     if problem.kind == "unexpected-value":
-        return _bare(problem)
-    # A missing value, a wrong type, a missing flag: what was meant can't be known.
+        return _bare(problem, bench)
+    if problem.kind == "bad-type":
+        return _other_value(problem, bench)
+    # A missing value, a missing flag: what was meant can't be known.
     return None
 
 
@@ -245,6 +249,24 @@ def _other_choice(problem: ArgumentProblem, bench: Bench) -> Step | None:
     return Step(Fix(set={flag: choice}), safety, f"{choice} is the only choice named like {typed}")
 
 
+def _other_value(problem: ArgumentProblem, bench: Bench) -> Step | None:
+    """A value of the wrong type whose meaning shows; a person confirms it."""
+    typed = problem.value or ""
+    if not problem.flag or not typed:
+        return None
+    flag = bench.typed(problem.flag) or problem.flag
+    if typed.lower() in _TRUE_OR_FALSE and problem.type not in ("int", "float"):
+        return None
+    meant = json_meant(typed)
+    if meant is None:
+        meant = number_meant(typed, whole=problem.type != "float")
+    if meant is not None:
+        return Step(Fix(set={flag: meant}), Safety.MANUAL, f"{typed} was probably meant as {meant}")
+    if means_the_default(typed):
+        return Step(Fix(remove=(flag,)), Safety.MANUAL, f"without {flag} the program chooses itself", (flag,))
+    return None
+
+
 def _same_format(typed: str, choices: Sequence[str]) -> str | None:
     """The choice that is another name of the same number format: `float16` for `fp16`."""
     names = next((names for names in _FORMATS if typed.lower() in names), ())
@@ -258,11 +280,24 @@ def _longer_name(typed: str, choices: Sequence[str]) -> str | None:
     return holding[0] if len(holding) == 1 and len(typed) > 2 else None
 
 
-def _bare(problem: ArgumentProblem) -> Step | None:
-    value: Literal[True] | None = True if (problem.value or "").lower() in ("true", "1", "yes", "on") else None
-    if value is None or not problem.flag:
+def _bare(problem: ArgumentProblem, bench: Bench) -> Step | None:
+    said = (problem.value or "").lower()
+    if not problem.flag:
         return None
-    return Step(Fix(set={problem.flag: value}), Safety.SAFE, f"{problem.flag} stands alone: it takes no value")
+    if said in ("true", "1", "yes", "on"):
+        return Step(Fix(set={problem.flag: True}), Safety.SAFE, f"{problem.flag} stands alone: it takes no value")
+    return _switched_off(problem, bench) if said in ("false", "0", "no", "off") else None
+
+
+def _switched_off(problem: ArgumentProblem, bench: Bench) -> Step:
+    """A switch that was told no: its opposite where there is one, else it goes."""
+    known = bench.catalogue.find(problem.flag) if bench.catalogue is not None else None
+    if known is not None and known.negations:
+        opposite = known.negations[0]
+        return Step(
+            Fix(remove=(problem.flag,), set={opposite: True}), Safety.MANUAL, f"{opposite} is its opposite here"
+        )
+    return Step(Fix(remove=(problem.flag,)), Safety.MANUAL, f"{problem.flag} is off unless it is given")
 
 
 def _merged(steps: Iterable[Step]) -> Step:
