@@ -239,6 +239,8 @@ def _other_choice(problem: ArgumentProblem, bench: Bench) -> Step | None:
     if choice is not None and problem.flag:
         flag = bench.typed(problem.flag) or problem.flag
         return Step(Fix(set={flag: choice}), Safety.SAFE, f"{choice} is this program's name for {typed}")
+    if any(typed.lower() in names for names in _FORMATS):
+        return None  # `float16` is no slip of `bfloat16`: it is another format
     choice = clear_choice(typed, problem.choices)
     # A slip of one key in a word can mean nothing else; further off, a person looks at it.
     safety = Safety.SAFE if choice and nearness.distance(typed.lower(), choice.lower(), 2) <= 1 else Safety.MANUAL

@@ -13,7 +13,7 @@ from app.core.catalogue import FlagCatalogue
 from app.core.command import Command
 from app.core.errors import RuleError
 from app.core.model import Cause, Diagnosis, Evidence, Exit, Line, LogDigest, Progress, Symptom
-from app.core.vocabulary import Engine, Origin, Outcome, Phase, Role
+from app.core.vocabulary import Action, Engine, Origin, Outcome, Phase, Role
 from app.diagnosis import rebuild
 from app.diagnosis.arguments import causes_of
 from app.diagnosis.assertion import read_assertion, read_check, source_evidence
@@ -21,6 +21,7 @@ from app.diagnosis.fallback import asked_for, last_resort, unasked_end
 from app.diagnosis.fingerprint import fingerprint
 from app.diagnosis.flags import catalogue_of
 from app.diagnosis.matched import cause_of
+from app.diagnosis.named import MENDED_BY_WORDS, by_its_words
 from app.diagnosis.preflight import check
 from app.diagnosis.ranking import Candidate, rank
 from app.diagnosis.recognise import Places, progress_rules, recognise
@@ -195,6 +196,7 @@ class _Case:
         if not ranked:
             ranked = self._without_rules(found, symptoms)
         self._read_source_of(ranked)
+        ranked = [self._mended(ranked[0]), *ranked[1:]] if ranked else ranked
         outcome = self._outcome(bool(ranked))
         return Diagnosis(
             outcome=outcome,
@@ -306,6 +308,15 @@ class _Case:
             return [Candidate(checked[0], last[1])]
         unasked = unasked_end(self.exit, self.seen) if self.expected_running else None
         return [Candidate(unasked)] if unasked is not None else []
+
+    def _mended(self, one: Candidate) -> Candidate:
+        """A first cause that no rule mends, with what the error's own words ask for."""
+        cause = one.cause
+        if cause.fix is not None or cause.action is not Action.NONE or cause.category not in MENDED_BY_WORDS:
+            return one
+        if self.seen.phase is Phase.READY or self.command is None or self.origin is not Origin.GIVEN:
+            return one
+        return replace(one, cause=by_its_words(cause, one.event, self.bench))
 
     # -- what stands beside them
 

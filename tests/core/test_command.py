@@ -410,3 +410,18 @@ def test_a_command_to_paste_is_the_same_command(words: list[str]) -> None:
 def _is_subsequence(some: list[str], words: tuple[str, ...]) -> bool:
     rest = iter(words)
     return all(word in rest for word in some)
+
+
+def test_a_switch_that_was_given_a_value_loses_it_with_its_setting() -> None:
+    flags = FlagCatalogue(Engine.VLLM, "1", "shipped", (Flag("--enforce-eager", takes="none"), Flag("--port")))
+    command = Command.parse(["vllm", "serve", "m", "--enforce-eager", "true", "--port", "1"], flags)
+
+    assert command.set("--enforce-eager").words() == ("vllm", "serve", "m", "--enforce-eager", "--port", "1")
+    assert command.remove("--enforce-eager").words() == ("vllm", "serve", "m", "--port", "1")
+
+
+def test_a_word_behind_a_switch_that_says_neither_yes_nor_no_stays() -> None:
+    flags = FlagCatalogue(Engine.VLLM, "1", "shipped", (Flag("--enforce-eager", takes="none"),))
+    command = Command.parse(["vllm", "serve", "--enforce-eager", "org/model"], flags)
+
+    assert command.set("--enforce-eager").words() == command.words()
