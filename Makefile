@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run demo test lint types layers unit storm bench test-real lock clean
+.PHONY: help setup run demo test lint types layers unit storm chaos bench test-real lock clean
 
 help: ## show what there is
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -45,6 +45,9 @@ storm: setup ## the long form of the storm test: rotations, and 50 times SIGKILL
 test-real: setup ## run on the real SGLang and vLLM (installs them outside the checkout on first use, about 10 minutes)
 	tests/real/install-all.sh
 	$(BIN)/pytest -m real tests/real --timeout 1200
+
+chaos: setup ## kill, stop and starve real servers and Crashcart itself in many ways, and print what came of each (7 min)
+	$(BIN)/python -m tests.chaos.play
 
 bench: setup ## measure starts, reading, and how soon a failure in a followed log is an incident (docs/benchmarks.md)
 	$(BIN)/python bench/start.py

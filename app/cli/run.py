@@ -60,6 +60,9 @@ def run(
     allow: Annotated[str, typer.Option(help="safe or degrading: what auto may do alone.")] = "safe",
     health: Annotated[str | None, typer.Option(help="Health URL (default: the engine's own).")] = None,
     settle: Annotated[str, typer.Option(help="How long it must stay ready until a fix has held.")] = "30s",
+    hang_restart: Annotated[
+        str, typer.Option(help="auto: how long a ready server shows no sign of life until it is restarted; 0: never.")
+    ] = "5m",
     preflight: Annotated[bool, typer.Option("--preflight/--no-preflight", help="Check before the start.")] = True,
     max_relaunches: Annotated[int, typer.Option(min=0, help="Changed commands in one incident.")] = 5,
     log: Annotated[Path | None, typer.Option(help="Where the output is kept (default: in the state folder).")] = None,
@@ -85,7 +88,7 @@ def run(
         log=_writable(log),
         wait_decision=duration(wait_decision, "--wait-decision"),
     )
-    timings = Timings(settle=duration(settle, "--settle"))
+    timings = Timings().of(duration(settle, "--settle"), duration(hang_restart, "--hang-restart"))
     result = _run(options, timings, state_folder(state or ctx.obj), ConsoleTerminal(as_json))
     if as_json:
         sys.stdout.write(json.dumps(result_json(result)) + "\n")

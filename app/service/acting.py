@@ -64,10 +64,19 @@ class Actor:
         plan = self._plan(death)
         before, self.died_before = self.died_before, death
         chosen = await self._carry_out(death, plan)
+        if chosen is None and self.stop.asked.is_set() and not self.stop.leaving:
+            self._called_off()
         if chosen is not None and plan.rolled_back and before is not None:
             # The worse launch counts no more: the next one is compared with the one that it goes back to.
             self.died_before = before
         return chosen
+
+    def _called_off(self) -> None:
+        """A person stopped it while it was about to be brought back: what was decided must not be taken up later."""
+        view = self.store.get_server(self.options.name)
+        if view is not None and not view.decision.final:
+            text = "a person stopped it: it is not brought back"
+            self.store.set_decision(self.options.name, Decision.NONE, text)
 
     async def take_up(self, command: Command) -> Next | None:
         """An approval that was given while no Crashcart acted for this server: carried out at the start."""

@@ -251,6 +251,10 @@ class ServerConfig(_Part):
     mode: Mode = Field(default=Mode.PROPOSE, description="What may be done after a crash: off, propose or auto.")
     allow: Literal[Safety.SAFE, Safety.DEGRADING] = Field(default=Safety.SAFE, description="What auto may do alone.")
     settle: Seconds = Field(default=60.0, description="How long it must stay ready until a fix has held.")
+    hang_restart: Seconds = Field(
+        default=300.0,
+        description="How long a server that was ready shows no sign of life until auto restarts it; 0: never.",
+    )
     max_relaunches: int = Field(default=5, ge=0, description="Changed commands in one incident.")
     preflight: bool = Field(default=True, description="Check the command before it is started.")
     canary: CanaryConfig | None = Field(default=None, description="A real request by which it proves that it serves.")

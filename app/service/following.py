@@ -6,12 +6,14 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from urllib.parse import urlsplit
 
 from app.core.model import Diagnosis, Exit, Progress
 from app.core.vocabulary import Category, Outcome, Phase, ServerState
 from app.diagnosis.pipeline import Session
 from app.supervise.condition import Condition, Pace, Patience, Seen, judge
+from app.supervise.group import Member
 from app.supervise.health import Health
 from app.supervise.ports import Holder, listener
 from app.supervise.process import Child
@@ -20,6 +22,7 @@ from app.supervise.tail import POLL, PassThrough, Tail, rotate
 _EVERY = 0.1  # seconds between two readings of the phases
 _CANARY_AGAIN = 10.0  # seconds after a canary that failed
 _CANARY_BAD = 2  # failures in a row after which the server counts as degraded
+_BUSY = 0.05  # of one processor, over all of its processes: below that it does nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +41,12 @@ class Timings:
     last_words: float = 0.4  # for what the dying children still write, as long as they
     silence: float = 0.1  # are not silent for this long
     look: float = 1.0  # between looks at processes, silence and log size
+    store_again: float = 1.0  # until a death that could not be stored is tried again
     log_limit: int = 200 * 1024 * 1024
+
+    def of(self, settle: float, hang_restart: float) -> Timings:
+        """These, with what a person chose for one server; `hang_restart` 0 stands for never."""
+        return replace(self, settle=settle, patience=replace(self.patience, restart=hang_restart or None))
 
 
 class Stop:
@@ -66,6 +74,8 @@ class Reports:
     state: Callable[[ServerState, str, Progress], None]
     ready: Callable[[str], None]
     settled: Callable[[str], None]
+    stuck: Callable[[str, bool], None] = lambda evidence, idle: None  # it hangs; whether it shows no life at all
+    recovered: Callable[[str], None] = lambda evidence: None  # health answers again after that
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +102,7 @@ class Follower:
     passing: PassThrough | None = None
     stranger: Holder | None = None  # who held the port before the launch: its answers do not count
     may_end: bool = True  # False: a doomed server is told, not ended
+    may_restart: Callable[[], bool] = lambda: False  # whether one that hangs for long may be ended without a person
     start: int = 0  # where this launch begins in the kept log
     was_ready: bool = False
     settled: bool = False
@@ -105,6 +116,11 @@ class Follower:
     _progress: Progress = field(default_factory=Progress)
     _progress_at: tuple[int, float] = (-1, 0.0)  # log offset and time of that look
     _judged: tuple[int, str | None] | None = None  # log size, and the fatal cause found at it
+    _heard: int = 0  # log offset at its last output that was no answer to us
+    _last_busy: float = field(default_factory=time.monotonic)
+    _looked: float = field(default_factory=time.monotonic)
+    _missing: tuple[tuple[Member, ...], tuple[Member, ...], tuple[Member, ...]] = ((), (), ())
+    _stuck: str | None = None  # what was told of a hang that lasts
 
     @property
     def phase(self) -> Phase:
@@ -168,8 +184,16 @@ class Follower:
         if not data:
             return False
         self.session.feed(data)
-        self._last_output = time.monotonic()
+        if self._says_more(data):
+            self._last_output, self._heard = time.monotonic(), self.tail.offset
         return True
+
+    def _says_more(self, data: bytes) -> bool:
+        """Whether output tells of more than our own questions: who only logs those shows no life by that."""
+        echo = f"GET {urlsplit(self.health.url).path or '/'} ".encode() if self.health is not None else b""
+        if not echo or echo not in data:
+            return True
+        return any(line.strip() and echo not in line for line in data.splitlines())
 
     # -- health
 
@@ -209,8 +233,18 @@ class Follower:
         while True:
             await asyncio.sleep(self.timings.look)
             self.child.group.look()
+            self._look_for_life()
             self._update()
             self._rotate()
+
+    def _look_for_life(self) -> None:
+        """Processor use, and processes that serving needs: asked here only, for each costs a look into /proc."""
+        group, now = self.child.group, time.monotonic()
+        if group.processor_seconds() >= _BUSY * (now - self._looked):
+            self._last_busy = now
+        self._looked = now
+        if self.was_ready:
+            self._missing = (tuple(group.lost()), tuple(group.fewer()), tuple(group.stopped()))
 
     def _update(self) -> None:
         now = time.monotonic()
@@ -222,7 +256,8 @@ class Follower:
         else:
             self._ready_since = None
         self._tell(progress, now)
-        if self.condition.doomed and self.may_end:
+        self._tell_hang()
+        if (self.condition.doomed and self.may_end) or (self.condition.given_up and self.may_restart()):
             self._doomed.set()
 
     def _with_canary(self, condition: Condition) -> Condition:
@@ -232,6 +267,15 @@ class Follower:
         if canary is None or condition.state is not ServerState.READY or canary.bad_in_a_row < _CANARY_BAD:
             return condition
         return Condition(ServerState.DEGRADED, f"{canary.describe()}; {condition.evidence}")
+
+    def _tell_hang(self) -> None:
+        condition = self.condition
+        if condition.stuck is not None and condition.stuck != self._stuck:
+            self._stuck = condition.stuck
+            self.reports.stuck(condition.evidence, condition.stuck == "idle")
+        elif condition.state is ServerState.READY and self._stuck is not None:
+            self._stuck = None
+            self.reports.recovered(condition.evidence)
 
     def _look_at_progress(self, now: float) -> Progress:
         """How far the log says it came; in a flood of output asked ten times a second only."""
@@ -255,7 +299,10 @@ class Follower:
             bad_for=now - bad_since if bad_since is not None else 0.0,
             was_ready=self.was_ready,
             fatal=self._fatal(quiet),
-            lost=tuple(self.child.group.lost()) if self.was_ready and bad_since is not None else (),
+            lost=self._missing[0] if bad_since is not None else (),
+            fewer=self._missing[1],
+            stopped=self._missing[2],
+            idle=now - self._last_busy,
             foreign=f"{self.stranger} since before the launch" if self.stranger else None,
         )
 
@@ -263,8 +310,8 @@ class Follower:
         """The cause of death that the log shows; looked for only when it went silent without being healthy."""
         if self.health is None or quiet < self.timings.patience.hang or (self.health.ok and not self.stranger):
             return None
-        if self._judged is None or self._judged[0] != self.tail.offset:
-            self._judged = (self.tail.offset, _fatal_cause(self.session.diagnose(Exit())))
+        if self._judged is None or self._judged[0] != self._heard:
+            self._judged = (self._heard, _fatal_cause(self.session.diagnose(Exit())))
         return self._judged[1]
 
     def _on_ready(self, now: float) -> None:

@@ -15,7 +15,7 @@ from app.service.options import RunOptions, Terminal
 from app.store.store import Store
 from app.store.views import AttemptView, LaunchView
 from app.store.words import AttemptKind
-from app.supervise.group import Group, Member
+from app.supervise.group import Group, Member, marked
 from app.supervise.tail import Tail
 
 
@@ -25,10 +25,11 @@ def recover(options: RunOptions, store: Store, pipeline: Pipeline, terminal: Ter
     Without adoption it refuses to start beside it. To be called while holding the server's lock.
     """
     left = store.recover(options.name)
-    living = [launch for launch in left.unfinished if members_of(store, launch)]
+    unfinished = [_with_process(store, launch) for launch in left.unfinished]
+    living = [launch for launch in unfinished if members_of(store, launch)]
     if living and not options.adopt:
         raise _still_runs(store, living[0])
-    for launch in reversed(left.unfinished):
+    for launch in reversed(unfinished):
         if launch not in living:
             _finish(options, store, pipeline, terminal, launch)
     for attempt in left.interrupted:
@@ -39,10 +40,21 @@ def recover(options: RunOptions, store: Store, pipeline: Pipeline, terminal: Ter
 
 
 def members_of(store: Store, launch: LaunchView) -> list[Member]:
-    """The living processes of a launch that another Crashcart started."""
+    """The living processes of a launch that another Crashcart started.
+
+    Of one that was killed before it could write the process down, those are meant that carry the launch's mark.
+    """
     if launch.process is None:
-        return []
+        return marked(mark_of(store, launch.id)) if launch.ran else []
     return Group(launch.process.pid, mark_of(store, launch.id), since=launch.started_at.timestamp()).members()
+
+
+def _with_process(store: Store, launch: LaunchView) -> LaunchView:
+    """The launch with its process written down, where Crashcart was killed between the start and that."""
+    if launch.process is not None or not (members := members_of(store, launch)):
+        return launch
+    store.launch_started(launch.id, members[0].pid, members[0].pid)
+    return store.launch(launch.id)
 
 
 def command_of(given: Command, words: tuple[str, ...], attempts: Sequence[AttemptView]) -> Command | None:

@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -104,6 +104,7 @@ class Runner:
         self._store_failed = False
         self._current: Launch | None = None
         self._after_ready: asyncio.Future[None] | None = None  # kept: a task that nobody holds may vanish
+        self._hang: int | None = None  # the incident of a hang that lasts
 
     async def run(self) -> RunResult:
         """Runs to the end. LaunchError when the server can't be started at all."""
@@ -168,7 +169,11 @@ class Runner:
             if next_launch is None:
                 return death.exit.shell_code or 1
             self.command = next_launch.command
-            launch = await self._start(self.command, next_launch)
+            try:
+                launch = await self._start(self.command, next_launch)
+            except LaunchError as error:
+                self.store.needs_human(death.incident_id, f"it could not be started again: {error}")
+                raise
 
     # -- before the first start
 
@@ -271,7 +276,13 @@ class Runner:
             child=child,
             session=session,
             tail=Tail(kept.log, kept.start),
-            reports=Reports(self._on_state, self._on_ready, lambda text: self._on_settled(launch_id, command, text)),
+            reports=Reports(
+                self._on_state,
+                self._on_ready,
+                lambda text: self._on_settled(launch_id, command, text),
+                lambda text, idle: self._on_stuck(launch_id, session, text, idle),
+                self._on_recovered,
+            ),
             stop=self.stop,
             timings=self.timings,
             health=health,
@@ -280,6 +291,7 @@ class Runner:
             passing=PassThrough(kept.log, kept.start, self.terminal.pass_on) if self.options.pass_output else None,
             stranger=stranger,
             may_end=self.options.mode is not Mode.OFF,
+            may_restart=lambda: self.options.mode is Mode.AUTO,
             start=kept.start,
         )
 
@@ -346,7 +358,9 @@ class Runner:
             facts = await asyncio.to_thread(launch.facts)
             diagnosis = follower.session.diagnose(exit, facts, expected_running=True)
         phase = follower.phase
-        death = store_death(self.store, launch.id, launch.command, exit, phase, diagnosis, self.options.mode)
+        death = await self._stored(
+            lambda: store_death(self.store, launch.id, launch.command, exit, phase, diagnosis, self.options.mode)
+        )
         self.incident = death.incident_id
         kept = Kept(launch.kept.log, follower.start)
         end = follower.tail.offset
@@ -359,6 +373,19 @@ class Runner:
         keep_evidence(self.store, death, kept, end, surroundings)
         self._tell_regression(death)
         return death
+
+    async def _stored(self, write: Callable[[], Death]) -> Death:
+        """A death that can't be written just now (the database is held, the disk is full) is written later: without it
+        nothing may be done, and what nobody knows of is not brought back. A person's stop ends the waiting."""
+        while True:
+            try:
+                return write()
+            except StoreError as error:
+                self.terminal.say(f"the death is not stored yet, and is tried again: {error}")
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self.stop.asked.wait(), self.timings.store_again)
+                if self.stop.asked.is_set():
+                    raise
 
     def _tell_regression(self, death: Death) -> None:
         incident = self.store.incident(death.incident_id)
@@ -396,6 +423,37 @@ class Runner:
                 self.terminal.say(f"incident {resolved} is resolved: {text}")
                 if command.words() != self.options.command.words():
                     self.terminal.show_command("The command that works", command)
+
+    def _on_stuck(self, launch_id: int, session: Session, evidence: str, idle: bool) -> None:
+        """A hang is an incident while the server still lives. What is done about it is said at once."""
+        self.terminal.say(f"hung: {evidence}")
+        with self._store_may_fail():
+            diagnosis = with_hang(session.diagnose(Exit()), evidence)
+            mark = diagnosis.fingerprint or Category.HANG.value
+            self.incident = self._hang = self.store.open_or_join_incident(self.options.name, mark, diagnosis, launch_id)
+            self._plan_for_hang(self._hang, idle)
+
+    def _plan_for_hang(self, incident: int, idle: bool) -> None:
+        after = self.timings.patience.restart
+        if self.options.mode is Mode.OFF:
+            return
+        if self.options.mode is Mode.AUTO and idle and after is not None:
+            text = f"it is restarted when it has shown no sign of life for {after:g} s"
+            self.store.add_transition(self.options.name, "note", text, incident_id=incident)
+        elif self.options.mode is Mode.AUTO:
+            why = "its processes use the processor" if not idle else "restarts after a hang are switched off"
+            self.store.needs_human(incident, f"it hangs, but {why}: a person has to end it")
+        else:
+            self.store.needs_human(incident, "it hangs: in mode propose a living server is ended by a person only")
+
+    def _on_recovered(self, evidence: str) -> None:
+        incident, self._hang = self._hang, None
+        if incident is None:
+            return
+        text = f"it answers again: {evidence}"
+        self.terminal.say(text)
+        with self._store_may_fail():
+            self.store.recovered(incident, text)
 
     @contextlib.contextmanager
     def _store_may_fail(self) -> Iterator[None]:

@@ -126,7 +126,7 @@ class Supervisor:
             self._rulebook.pipeline,
             LogTerminal(self.name),
             checker=self._rulebook.checker,
-            timings=replace(self._timings, settle=self.server.settle),
+            timings=self._timings.of(self.server.settle, self.server.hang_restart),
         )
         running = asyncio.ensure_future(self._started(runner))
         try:

@@ -33,7 +33,7 @@ from app.store.rows import (
     transition_view,
 )
 from app.store.views import IncidentView, LaunchView, TransitionView
-from app.store.words import Decision, TransitionKind
+from app.store.words import AttemptOutcome, Decision, TransitionKind
 
 
 class Incidents(Database):
@@ -105,6 +105,22 @@ class Incidents(Database):
                 if server.state in DOWN:
                     enter(session, server, ServerState.GAVE_UP, text)
 
+    def recovered(self, incident_id: int, text: str) -> None:
+        """A hang has ended by itself. A fix that was still being watched is watched on; else the episode is over."""
+        with self.write() as session:
+            row = incident_row(session, incident_id)
+            server = session.get(ServerRow, row.server)
+            if server is not None:
+                server.decision = Decision.NONE
+                session.add(server)
+            if row.status is IncidentStatus.RESOLVED:
+                return
+            if _watched(session, incident_id):
+                _move(session, incident_id, IncidentStatus.VERIFYING)
+                note(session, row.server, TransitionKind.VERIFYING, text, incident_id=row.id)
+            else:
+                close(session, row, text)
+
     def resolve(self, incident_id: int, text: str, by: str = "crashcart") -> None:
         """Ends the episode. A launch that proved healthy does this through `settled`."""
         with self.write() as session:
@@ -155,6 +171,14 @@ class Incidents(Database):
         """The copy of a launch's output, which its diagnosis counts the lines of; None where none was kept."""
         path = self.state / "incidents" / str(launch.incident_id) / f"launch-{launch.id}" / "log"
         return path if launch.incident_id is not None and path.is_file() else None
+
+
+def _watched(session: Session, incident_id: int) -> bool:
+    """Whether an attempt of this incident is under way, of which nobody knows yet whether it holds."""
+    under_way = select(AttemptRow.id).where(
+        AttemptRow.incident_id == incident_id, AttemptRow.outcome == AttemptOutcome.STARTED
+    )
+    return session.exec(under_way).first() is not None
 
 
 def _move(session: Session, incident_id: int, status: IncidentStatus) -> IncidentRow:

@@ -173,8 +173,10 @@ class Launches(Database):
         """An incident for a launch that still runs (it hangs, say). Its later death joins the same one."""
         with self.write() as session:
             row = launch_row(session, launch_id)
-            if row.incident_id is not None and _diagnosis_of(session, launch_id) is not None:
-                return row.incident_id
+            known = session.get(IncidentRow, row.incident_id) if row.incident_id is not None else None
+            lasts = known is not None and known.status is not IncidentStatus.RESOLVED
+            if known is not None and lasts and _diagnosis_of(session, launch_id) is not None:
+                return known.id or 0
             incident = join_or_open(session, row, diagnosis, fingerprint)
             keep_diagnosis(session, row, diagnosis)
             note(session, server, TransitionKind.NOTE, incident.title, incident_id=incident.id, launch_id=launch_id)

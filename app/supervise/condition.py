@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Literal
 
 from app.core.model import Progress
 from app.core.vocabulary import Phase, ServerState
@@ -16,6 +17,12 @@ class Patience:
 
     stalled: float = 180.0  # no log line while it is not ready yet
     hang: float = 20.0  # a fatal cause in the log, nothing after it, and no good health answer
+    restart: float | None = (
+        300.0  # was ready, and since then no good answer, no output, no processor time; None: never restarted
+    )
+    busy: float = (
+        300.0  # the same while its processes use the processor: it may yet come back, but somebody should know
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,15 +40,25 @@ class Seen:
     fatal: str | None = None  # title of a cause of death that stands in the log
     lost: tuple[Member, ...] = ()  # processes that serving needs and that ended
     foreign: str | None = None  # another process holds the port: its answers are not this server's
+    idle: float = 0.0  # seconds since its processes used the processor to speak of
+    fewer: tuple[Member, ...] = ()  # children of its first process that ended, and that nothing replaced
+    stopped: tuple[Member, ...] = ()  # processes that somebody stopped (SIGSTOP)
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A state with what says so; `doomed`: it will not come back by itself, although its process lives."""
+    """A state with what says so.
+
+    `doomed`: it will not come back by itself, although its process lives. `stuck`: by all that is seen it does not
+    serve any more, which is an incident, but it may come back: "idle" when it shows no sign of life at all, "busy"
+    when it uses the processor. `given_up`: it has been stuck and idle for so long that a restart loses nothing.
+    """
 
     state: ServerState
     evidence: str
     doomed: bool = False
+    stuck: Literal["idle", "busy"] | None = None
+    given_up: bool = False
 
 
 def judge(seen: Seen, patience: Patience = Patience()) -> Condition:
@@ -50,13 +67,45 @@ def judge(seen: Seen, patience: Patience = Patience()) -> Condition:
         return _by_log(seen, patience)
     healthy = seen.health is not None and seen.health.kind == "ok" and seen.foreign is None
     if healthy:
-        return Condition(ServerState.READY, seen.health_text)
+        return _healthy(seen)
     if doom := _doom(seen, patience):
         return Condition(ServerState.HUNG, _join(doom, _quiet(seen), seen.foreign or seen.health_text), doomed=True)
     if seen.was_ready:
-        state = ServerState.HUNG if seen.bad_in_a_row >= 2 else ServerState.DEGRADED
-        return Condition(state, _join(seen.health_text, _quiet(seen)))
+        return _silent(seen, patience)
     return _coming_up(seen, patience)
+
+
+def _healthy(seen: Seen) -> Condition:
+    """A good answer does not prove that it serves: the one who answers may not need the processes that work."""
+    if not seen.was_ready or not (seen.fewer or seen.stopped):
+        return Condition(ServerState.READY, seen.health_text)
+    return Condition(ServerState.DEGRADED, _join(*_missing(seen), seen.health_text))
+
+
+def _missing(seen: Seen) -> list[str]:
+    ended = [f"process {', '.join(map(str, seen.fewer))} has ended since it was ready"] if seen.fewer else []
+    stopped = [f"process {', '.join(map(str, seen.stopped))} is stopped (SIGSTOP)"] if seen.stopped else []
+    return ended + stopped
+
+
+def _silent(seen: Seen, patience: Patience) -> Condition:
+    """It was ready and gives no good answer. A server that is only slow or busy shows life: in its log or by its use
+    of the processor."""
+    hung = seen.bad_in_a_row >= 2
+    lasting = min(seen.bad_for, seen.quiet) if hung else 0.0
+    idle = min(lasting, seen.idle)
+    stuck: Literal["idle", "busy"] | None = None
+    if idle >= patience.hang:
+        stuck = "idle"
+    elif lasting >= patience.busy:
+        stuck = "busy"
+    used = f"its processes used no processor time for {seen.idle:.0f} s" if stuck == "idle" else ""
+    return Condition(
+        ServerState.HUNG if hung else ServerState.DEGRADED,
+        _join(seen.health_text, _quiet(seen), used, *_missing(seen)),
+        stuck=stuck,
+        given_up=stuck == "idle" and patience.restart is not None and idle >= patience.restart,
+    )
 
 
 def _by_log(seen: Seen, patience: Patience) -> Condition:

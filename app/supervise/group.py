@@ -43,6 +43,8 @@ class Group:
         self._seen: dict[int, psutil.Process] = {}
         self._names: dict[int, str] = {}
         self._roster: frozenset[int] = frozenset()
+        self._children: frozenset[int] = frozenset()  # those of the roster that the leader itself started
+        self._used: dict[int, float] = {}  # processor seconds by process, at the last question
 
     def members(self) -> list[Member]:
         """The living processes of the launch, oldest first. Zombies hold nothing and do not count."""
@@ -72,6 +74,7 @@ class Group:
         """Takes the processes that are there now, at ready, as those that serving needs."""
         self.look()
         self._roster = frozenset(pid for pid, process in self._seen.items() if pid != self.leader and _lives(process))
+        self._children = frozenset(self._children_now())
 
     def lost(self) -> list[Member]:
         """Those of the roll call that have ended since: a server that lost one may wait for it for ever."""
@@ -80,6 +83,37 @@ class Group:
             for pid in sorted(self._roster)
             if not _lives(self._seen[pid])
         ]
+
+    def fewer(self) -> list[Member]:
+        """The leader's own children that have ended since the roll call, where it did not start others instead."""
+        if len(self._children_now()) >= len(self._children):
+            return []
+        return [member for member in self.lost() if member.pid in self._children]
+
+    def stopped(self) -> list[Member]:
+        """Those of the launch that somebody stopped (SIGSTOP, a debugger does otherwise)."""
+        found = []
+        for pid, process in sorted(self._seen.items()):
+            with contextlib.suppress(psutil.Error):
+                if process.status() == psutil.STATUS_STOPPED:
+                    found.append(Member(pid, self._names.get(pid, "name unknown")))
+        return found
+
+    def processor_seconds(self) -> float:
+        """What the launch's processes have used of the processor since the last question."""
+        before, self._used = self._used, {}
+        for pid in self._names:
+            with contextlib.suppress(psutil.Error):
+                times = psutil.Process(pid).cpu_times()
+                self._used[pid] = times.user + times.system
+        return sum(max(0.0, used - before.get(pid, used)) for pid, used in self._used.items())
+
+    def _children_now(self) -> set[int]:
+        with contextlib.suppress(psutil.Error):
+            leader = psutil.Process(self.leader)
+            if self._is_our_leader(leader):
+                return {child.pid for child in leader.children() if _lives(child)}
+        return set()
 
     async def end(self, grace: float = 10.0, *, hurry: asyncio.Event | None = None) -> list[Member]:
         """Ends the whole group: SIGTERM, up to `grace` seconds, SIGKILL, until it is gone. Returns who is left.
@@ -161,6 +195,17 @@ class Group:
                     continue
                 if child.pid in self._seen or os.getsid(child.pid) == self.leader:
                     os.waitpid(child.pid, os.WNOHANG)
+
+
+def marked(mark: str) -> list[Member]:
+    """The living processes that carry a launch's mark: its first one, a session leader, in front."""
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error, OSError):
+            if process.pid != os.getpid() and process.environ().get(MARK) == mark and _lives(process):
+                leads = os.getsid(process.pid) == process.pid
+                found.append((not leads, process.create_time(), Member(process.pid, process.name())))
+    return [member for _, _, member in sorted(found, key=lambda one: one[:2])]
 
 
 def _lives(process: psutil.Process) -> bool:

@@ -19,18 +19,20 @@ import psutil
 import pytest
 
 from app.core.command import Command
-from app.core.errors import LaunchError
+from app.core.errors import LaunchError, StoreError
 from app.core.model import Cause, Diagnosis
 from app.core.vocabulary import Category, Engine, IncidentStatus, Mode, ServerState
 from app.diagnosis.pipeline import Pipeline
 from app.rules.load import load_rules
 from app.service.following import Timings
+from app.service.intake import mark_of
 from app.service.options import Canary, RunOptions, RunResult
 from app.service.runner import Runner
 from app.store.store import Store
 from app.store.views import IncidentView
 from app.store.words import AttemptKind, AttemptOutcome, Wish
 from app.supervise.condition import Patience
+from app.supervise.group import MARK
 from app.supervise.hooks import Hooks
 
 pytestmark = pytest.mark.anyio
@@ -601,6 +603,124 @@ async def test_mode_off_tells_that_it_hangs_and_leaves_it_alone(store: Store, po
     assert alive
 
 
+# Deaf after the first good answers: the socket is open, nobody answers, nothing is written, nothing is computed.
+DEAF = """
+import http.server, sys, time
+answers = 0
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        global answers
+        answers += 1
+        if answers > 4: time.sleep({deaf})
+        self.send_response(200); self.send_header("Content-Length", "0"); self.end_headers()
+    def log_message(self, *args): {log}
+http.server.ThreadingHTTPServer.daemon_threads = True
+server = http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[sys.argv.index("--port") + 1])), Handler)
+print("serving", flush=True)
+server.serve_forever()
+"""
+HANGS_SOON = replace(QUICK, settle=0.1, answer_wait=0.3, patience=Patience(hang=0.8, restart=2.0))
+
+
+def deaf(port: int, seconds: float = 60.0, log: str = "pass") -> list[str]:
+    return [sys.executable, "-c", DEAF.format(deaf=seconds, log=log), "--port", str(port)]
+
+
+async def test_a_ready_server_without_any_sign_of_life_is_an_incident_while_it_lives(store: Store, port: int) -> None:
+    timings = replace(HANGS_SOON, patience=Patience(hang=0.8))
+    async with running(store, options(deaf(port), port), timings=timings) as run:
+        await run.until(lambda: store.incidents())
+        alive = psutil.pid_exists(run.pid)
+        incident = the_incident(store)
+        await run.stopped()
+
+    assert alive
+    assert (incident.category, incident.status) == (Category.HANG, IncidentStatus.OPEN)
+    assert incident.timeline[-1].text == "it is restarted when it has shown no sign of life for 300 s"
+
+
+async def test_auto_restarts_what_hangs_for_longer_than_its_patience(store: Store, port: int) -> None:
+    async with running(store, options(deaf(port), port), timings=HANGS_SOON) as run:
+        run.runner.actor.limits = replace(run.runner.actor.limits, restart_delay=0.1)
+        await run.until(lambda: run.runner.launches == 2, 12.0)
+        await run.stopped()
+
+    assert [attempt.kind for attempt in the_incident(store).attempts] == [AttemptKind.RESTART]
+
+
+async def test_propose_leaves_what_hangs_to_a_person(store: Store, port: int) -> None:
+    async with running(store, options(deaf(port), port, Mode.PROPOSE), timings=HANGS_SOON) as run:
+        await run.until(lambda: store.incidents() and the_incident(store).status is IncidentStatus.NEEDS_HUMAN)
+        await asyncio.sleep(2.5)
+        alive = psutil.pid_exists(run.pid)
+        result = await run.stopped()
+
+    assert (alive, result.launches) == (True, 1)
+
+
+async def test_a_hang_that_ends_by_itself_is_resolved(store: Store, server: list[str], port: int) -> None:
+    timings = replace(HANGS_SOON, patience=Patience(hang=0.8))
+    async with running(store, options([*server, "--port", str(port)], port), timings=timings) as run:
+        await run.until(lambda: (view := store.get_server("box")) and view.last_good_command)
+        os.kill(run.pid, signal.SIGSTOP)
+        await run.until(lambda: store.incidents())
+        os.kill(run.pid, signal.SIGCONT)
+        await run.until(lambda: the_incident(store).status is IncidentStatus.RESOLVED)
+        result = await run.stopped()
+
+    assert result.launches == 1
+    assert the_incident(store).timeline[-1].text.startswith("it answers again: health answered 200")
+
+
+async def test_answers_to_our_own_questions_are_no_sign_of_life(store: Store, port: int) -> None:
+    log = """print(f'INFO: "{self.requestline}" 503', flush=True)"""
+    code = DEAF.replace("time.sleep({deaf})", "return self.send_error(503)").format(log=log)
+    command = [sys.executable, "-c", code, "--port", str(port)]
+    async with running(store, options(command, port), timings=HANGS_SOON) as run:
+        await run.until(lambda: store.incidents())
+        await run.stopped()
+
+    assert b'"GET /health HTTP/1.1" 503' in run.person.output
+    assert the_incident(store).category is Category.HANG
+
+
+async def test_a_death_is_stored_as_soon_as_the_database_lets_go(
+    store: Store, server: list[str], port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record, calls = store.record_death, []
+
+    def held(*words: object, **more: object) -> int:
+        calls.append(words)
+        if len(calls) == 1:
+            raise StoreError("The database was held by another process.")
+        return record(*words, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(store, "record_death", held)
+    timings = replace(QUICK, store_again=0.1)
+    wanted = options(["LEAVE=1", *server, "--port", str(port)], port, Mode.OFF)
+    result, person = await ended(store, wanted, None, timings)
+
+    assert (len(calls), result.incident) == (2, 1)
+    assert any(text.startswith("the death is not stored yet") for text in person.said)
+
+
+async def test_a_relaunch_whose_log_cannot_be_written_needs_a_human(
+    store: Store, server: list[str], port: int, tmp_path: Path
+) -> None:
+    log = tmp_path / "logs" / "kept.log"
+    log.parent.mkdir()
+    async with running(store, options([*server, "--port", str(port)], port, log=log)) as run:
+        run.runner.actor.limits = replace(run.runner.actor.limits, restart_delay=0.1)
+        await run.until_state(ServerState.READY)
+        log.unlink()
+        log.mkdir()
+        os.kill(run.pid, signal.SIGKILL)
+        with pytest.raises(LaunchError, match="can't be written"):
+            await run.task
+
+    assert (run.state, the_incident(store).status) == (ServerState.GAVE_UP, IncidentStatus.NEEDS_HUMAN)
+
+
 # -- ports and other processes
 
 
@@ -708,3 +828,16 @@ async def test_a_death_that_nobody_saw_is_stored_at_the_next_start(store: Store,
 
     assert any(text.startswith("the launch before ended unseen: incident 1") for text in person.said)
     assert [launch.diagnosis is not None for launch in incident.launches] == [True, True]
+
+
+async def test_a_process_that_crashcart_started_but_did_not_live_to_write_down_is_not_started_beside(
+    store: Store, server: list[str], port: int
+) -> None:
+    command = [*server, "--port", str(port)]
+    launch = store.begin_launch("box", command, Engine.SGLANG)
+    env = {**os.environ, MARK: mark_of(store, launch)}
+    with subprocess.Popen([*command], env=env, start_new_session=True, stdout=subprocess.DEVNULL) as left:
+        await asyncio.sleep(0.2)
+        with pytest.raises(LaunchError, match=f"still runs from before, without supervision: process {left.pid} "):
+            await ended(store, options(command, port))
+        left.kill()

@@ -241,3 +241,15 @@ async def test_a_server_that_cannot_be_started_is_an_incident_for_a_person(place
     assert incident is not None
     assert (incident.status, incident.category) == (IncidentStatus.NEEDS_HUMAN, Category.MISSING_DEPENDENCY)
     assert view.evidence == "The program '/nowhere/vllm' was not found."
+
+
+async def test_a_wish_to_stop_while_it_waits_for_its_restart_wins(place: Place) -> None:
+    async with place.supervised(place.server(mode=Mode.AUTO)):
+        pid = await place.ready()
+        os.kill(pid, signal.SIGKILL)
+        await place.until(lambda view: view.state is ServerState.EXITED)
+        place.store.wish("kimi", ServerWish.STOP, "Ann")
+        await place.until(lambda view: view.decision is Decision.NONE)
+        await asyncio.sleep(0.8)
+
+    assert len(place.store.launches("kimi")) == 1

@@ -292,6 +292,39 @@ def test_a_hang_told_twice_is_one_incident(store: Store, diagnosed: Diagnosing) 
     assert len(store.timeline(first)) == 1
 
 
+def test_a_hang_after_an_earlier_one_was_resolved_opens_it_again(store: Store, diagnosed: Diagnosing) -> None:
+    launch = store.begin_launch("kimi", ["serve"], None)
+    first = store.open_or_join_incident("kimi", "hang", diagnosed("hang"), launch)
+    store.recovered(first, "it answers again")
+    second = store.open_or_join_incident("kimi", "hang", diagnosed("hang"), launch)
+
+    assert second == first
+    assert (store.incident(first).status, store.incident(first).regressed) == (IncidentStatus.OPEN, True)
+
+
+def test_a_hang_that_ended_by_itself_is_resolved(store: Store, diagnosed: Diagnosing) -> None:
+    launch = store.begin_launch("kimi", ["serve"], None)
+    hang = store.open_or_join_incident("kimi", "hang", diagnosed("hang"), launch)
+    store.needs_human(hang, "it hangs")
+    store.recovered(hang, "it answers again")
+
+    view = store.get_server("kimi")
+    assert store.incident(hang).status is IncidentStatus.RESOLVED
+    assert view is not None
+    assert view.decision is Decision.NONE
+
+
+def test_a_hang_that_ended_while_a_fix_was_being_watched_is_watched_on(store: Store, diagnosed: Diagnosing) -> None:
+    first = store.begin_launch("kimi", ["serve"], None)
+    incident = store.record_death(first, Exit(code=2), Phase.LOADING, diagnosed())
+    attempt = store.begin_attempt(incident, AttemptKind.RELAUNCH, ["serve", "--steps"], text="relaunch")
+    launch = store.begin_launch("kimi", ["serve", "--steps"], None, attempt_id=attempt)
+    store.open_or_join_incident("kimi", "hang", diagnosed("hang"), launch)
+    store.recovered(incident, "it answers again")
+
+    assert store.incident(incident).status is IncidentStatus.VERIFYING
+
+
 def test_launches_come_newest_first(store: Store) -> None:
     ids = [store.begin_launch("kimi", ["serve"], None) for _ in range(3)]
 

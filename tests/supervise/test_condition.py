@@ -8,7 +8,7 @@ import pytest
 
 from app.core.model import Progress
 from app.core.vocabulary import Phase, ServerState
-from app.supervise.condition import Pace, Seen, judge
+from app.supervise.condition import Pace, Patience, Seen, judge
 from app.supervise.group import Member
 from app.supervise.health import Answer
 
@@ -63,6 +63,75 @@ def test_bad_answers_after_ready_are_degraded_then_hung_but_not_doomed(bad: int,
     condition = judge(replace(SERVING, health=BAD, bad_in_a_row=bad, bad_for=300.0, quiet=300.0))
 
     assert (condition.state, condition.doomed) == (state, False)
+
+
+SILENT = replace(SERVING, health=BAD, bad_in_a_row=2, bad_for=25.0, quiet=25.0, idle=25.0, health_text="health 503")
+
+
+def test_no_good_answer_no_line_and_no_processor_time_is_a_hang_but_not_given_up_yet() -> None:
+    condition = judge(SILENT)
+
+    assert (condition.state, condition.stuck, condition.given_up) == (ServerState.HUNG, "idle", False)
+    assert condition.evidence == ("health 503; no log line for 25 s; its processes used no processor time for 25 s")
+
+
+@pytest.mark.parametrize(
+    "seen",
+    [
+        replace(SILENT, bad_in_a_row=1),
+        replace(SILENT, bad_for=10.0),
+        replace(SILENT, quiet=10.0),
+        replace(SILENT, idle=10.0),
+        replace(SILENT, was_ready=False),
+        replace(SILENT, has_health=False),
+    ],
+    ids=["one bad answer", "bad for a short time", "the log goes on", "busy", "never was ready", "no endpoint"],
+)
+def test_any_sign_of_life_is_no_hang(seen: Seen) -> None:
+    assert judge(seen).stuck is None
+
+
+def test_long_without_any_sign_of_life_is_given_up() -> None:
+    assert judge(replace(SILENT, bad_for=301.0, quiet=301.0, idle=301.0)).given_up
+
+
+@pytest.mark.parametrize(
+    "seen",
+    [
+        replace(SILENT, bad_for=301.0, quiet=301.0, idle=299.0),
+        replace(SILENT, bad_for=301.0, quiet=299.0, idle=301.0),
+        replace(SILENT, bad_for=299.0, quiet=301.0, idle=301.0),
+    ],
+    ids=["processor", "log", "health"],
+)
+def test_each_sign_of_life_within_the_patience_keeps_it_from_being_given_up(seen: Seen) -> None:
+    assert not judge(seen).given_up
+
+
+def test_with_the_patience_switched_off_it_is_never_given_up() -> None:
+    long = replace(SILENT, bad_for=9e9, quiet=9e9, idle=9e9)
+
+    assert not judge(long, Patience(restart=None)).given_up
+
+
+def test_who_uses_the_processor_but_neither_answers_nor_logs_is_told_and_never_given_up() -> None:
+    condition = judge(replace(SILENT, bad_for=9000.0, quiet=9000.0, idle=0.0))
+
+    assert (condition.stuck, condition.given_up) == ("busy", False)
+
+
+def test_a_good_answer_of_a_parent_whose_child_ended_is_degraded() -> None:
+    condition = judge(replace(SERVING, fewer=(Member(41, "scheduler"),)))
+
+    assert (condition.state, condition.doomed) == (ServerState.DEGRADED, False)
+    assert condition.evidence == "process 41 (scheduler) has ended since it was ready; health answered 200"
+
+
+def test_a_good_answer_while_a_process_is_stopped_is_degraded() -> None:
+    condition = judge(replace(SERVING, stopped=(Member(41, "scheduler"),)))
+
+    assert condition.state is ServerState.DEGRADED
+    assert condition.evidence == "process 41 (scheduler) is stopped (SIGSTOP); health answered 200"
 
 
 def test_a_slow_answer_that_is_good_is_ready() -> None:

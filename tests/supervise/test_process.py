@@ -17,7 +17,7 @@ import pytest
 from app.core.command import Command
 from app.core.errors import LaunchError
 from app.core.model import Exit
-from app.supervise.group import Group
+from app.supervise.group import Group, marked
 from app.supervise.process import Child, exists_program
 
 
@@ -207,6 +207,80 @@ async def test_a_server_that_lost_a_worker_since_the_roll_call_is_told(tmp_path:
     await child.end(grace=0)
 
     assert (before, [member.pid for member in lost]) == ([], [grandchildren[0]])
+
+
+@pytest.mark.anyio
+async def test_a_child_that_ended_and_was_not_replaced_makes_fewer(tmp_path: Path) -> None:
+    child, grandchildren = await started_family(tmp_path / "log", "t14")
+    child.group.call_roll()
+    before = child.group.fewer()
+    os.kill(grandchildren[1], signal.SIGKILL)
+
+    await until(lambda: not lives(grandchildren[1]))
+    fewer = child.group.fewer()
+    await child.end(grace=0)
+
+    assert (before, [member.pid for member in fewer]) == ([], [grandchildren[1]])
+
+
+REPLACES = """
+import subprocess, sys, time
+while True:
+    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]) as worker:
+        print(worker.pid, flush=True)
+"""
+
+
+@pytest.mark.anyio
+async def test_a_child_that_was_replaced_does_not_make_fewer(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    child = Child.start(python(REPLACES), log=log, mark="t15")
+    await until(lambda: len(log.read_text().split()) == 1)
+    child.group.call_roll()
+    os.kill(int(log.read_text()), signal.SIGKILL)
+
+    await until(lambda: len(log.read_text().split()) == 2)
+    found = (child.group.fewer(), len(child.group.lost()))
+    await child.end(grace=0)
+
+    assert found == ([], 1)
+
+
+@pytest.mark.anyio
+async def test_a_process_that_somebody_stopped_is_told(tmp_path: Path) -> None:
+    child, grandchildren = await started_family(tmp_path / "log", "t16")
+    child.group.call_roll()
+    before = child.group.stopped()
+    os.kill(grandchildren[0], signal.SIGSTOP)
+    await until(lambda: psutil.Process(grandchildren[0]).status() == psutil.STATUS_STOPPED)
+    stopped = child.group.stopped()
+    await child.end(grace=0)
+
+    assert (before, [member.pid for member in stopped]) == ([], [grandchildren[0]])
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(("code", "busy"), [("while True: pass", True), ("import time; time.sleep(60)", False)])
+async def test_processor_seconds_tell_who_works(tmp_path: Path, code: str, busy: bool) -> None:
+    child = Child.start(python(code), log=tmp_path / "log", mark="t17")
+    await asyncio.sleep(0.5)
+    child.group.look()
+    child.group.processor_seconds()
+    await asyncio.sleep(0.5)
+    used = child.group.processor_seconds()
+    await child.end(grace=0)
+
+    assert (used > 0.05) is busy
+
+
+@pytest.mark.anyio
+async def test_those_with_a_mark_are_found_without_any_number_the_first_one_in_front(tmp_path: Path) -> None:
+    child, grandchildren = await started_family(tmp_path / "log", "t18")
+    found = [member.pid for member in marked("t18")]
+    await child.end(grace=0)
+
+    assert found[0] == child.pid
+    assert sorted(found) == sorted([child.pid, *grandchildren])
 
 
 def test_the_child_outlives_its_supervisor(tmp_path: Path) -> None:
