@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from app.core.command import Command
 from app.core.helptext import parse_help
-from app.core.occurrences import Occurrence, is_flag_word, key_of
+from app.core.occurrences import Occurrence, is_flag_word, key_of, with_plain_dashes
 from app.core.problems import ArgumentProblem
 
 _FLAG = r"--?[A-Za-z][\w.+-]*"
@@ -80,7 +80,7 @@ def unrecognized(match: re.Match[str], context: Context) -> list[ArgumentProblem
 
 
 def _is_flag(word: str) -> bool:
-    return is_flag_word(word, None) and re.match(r"--?[A-Za-z]", word) is not None
+    return is_flag_word(word, None) and re.match(r"--?[A-Za-z]", with_plain_dashes(word)) is not None
 
 
 def _unknown_flag(word: str, following: list[str], context: Context) -> list[ArgumentProblem]:

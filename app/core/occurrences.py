@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from app.core.catalogue import Flag, FlagCatalogue
 from app.core.layout import Layout
 
+_LONG_DASH = re.compile(r"^[\u2010-\u2015\u2212]-?(?=[A-Za-z])")
 _NEGATIVE_NUMBER = re.compile(r"-\d+(?:\.\d*)?(?:[eE][-+]?\d+)?|-\.\d+")
 
 
@@ -43,8 +44,15 @@ def key_of(spelled: str, catalogue: FlagCatalogue | None) -> tuple[str, bool]:
     return (name.replace("_", "-") if name.startswith("--") else name) + dot + rest, False
 
 
+def with_plain_dashes(word: str) -> str:
+    """A flag whose dashes an editor made one long one, as it was typed: `—port` is `--port`. Other words stay."""
+    return _LONG_DASH.sub("--", word, count=1)
+
+
 def is_flag_word(word: str, catalogue: FlagCatalogue | None) -> bool:
     """Whether a parser takes this word for a flag: negative numbers and texts with blanks are values."""
+    if with_plain_dashes(word) != word:
+        return True
     if len(word) < 2 or not word.startswith("-") or word == "--":
         return False
     name = word.partition("=")[0]

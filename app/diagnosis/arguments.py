@@ -14,6 +14,7 @@ from app.core import nearness
 from app.core.catalogue import FlagCatalogue
 from app.core.equivalents import Equivalent, equivalent
 from app.core.model import Cause, Fix, Line
+from app.core.occurrences import with_plain_dashes
 from app.core.problems import ArgumentProblem, ProblemKind
 from app.core.repair import json_meant, means_the_default, number_meant
 from app.core.vocabulary import Category, Confidence, Engine, Safety
@@ -139,6 +140,9 @@ def _other_name(problem: ArgumentProblem, bench: Bench, *, said: bool) -> Step |
     # tell what this one has.
     if catalogue is not None and problem.kind == "unknown" and catalogue.resolve(problem.flag).kind == "exact":
         return None
+    plain = with_plain_dashes(problem.flag)
+    if plain != problem.flag and catalogue is not None and catalogue.resolve(plain).kind == "exact":
+        return _renamed(problem, plain, Safety.SAFE, "its dashes had become a long one", bench)
     known = equivalent(problem.flag, engine, catalogue)
     if known is not None:
         return _by_equivalent(problem, known, bench)

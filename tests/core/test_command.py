@@ -425,3 +425,16 @@ def test_a_word_behind_a_switch_that_says_neither_yes_nor_no_stays() -> None:
     command = Command.parse(["vllm", "serve", "--enforce-eager", "org/model"], flags)
 
     assert command.set("--enforce-eager").words() == command.words()
+
+
+@pytest.mark.parametrize("word", ["\u2014port", "\u2013port", "\u2013-port", "\u2212port"])
+def test_a_flag_whose_dashes_became_a_long_one_is_a_flag_with_its_value(word: str) -> None:
+    command = Command.parse(["vllm", "serve", "org/model", word, "8000"])
+
+    assert command.rename(word, "--port").words()[-2:] == ("--port", "8000")
+
+
+def test_a_dash_between_words_is_no_flag() -> None:
+    command = Command.parse(["vllm", "serve", "org/model", "--chat-template", "\u2014 a \u2014"])
+
+    assert command.get("--chat-template") == "\u2014 a \u2014"
