@@ -14,12 +14,12 @@ from datetime import UTC, datetime, timedelta
 
 from app.core.command import Command
 from app.core.errors import AlreadyTriedError
-from app.core.model import Cause
+from app.core.model import Cause, Diagnosis, Exit
 from app.core.redact import redact_words
-from app.core.vocabulary import Action, Category, Confidence
+from app.core.vocabulary import Action, Category, Confidence, Outcome, Phase
 from app.diagnosis.pipeline import Pipeline
 from app.service.following import Stop
-from app.service.intake import Death
+from app.service.intake import Death, with_hang
 from app.service.options import RunOptions, Terminal
 from app.service.policy import Before, Do, Limits, Plan, Situation, plan
 from app.store.store import Store
@@ -91,6 +91,11 @@ class Actor:
         return self._begin(decision.proposal.incident_id, AttemptKind.RELAUNCH, changed, _as_cause(decision), decision)
 
     # -- planning
+
+    def would_restart(self, incident_id: int, command: Command) -> bool:
+        """Whether a restart could be done alone now. What can't be started again is not ended because it hangs."""
+        hung = with_hang(Diagnosis(outcome=Outcome.FAILED, phase=Phase.READY), "it hangs")
+        return self._plan(Death(0, incident_id, command, hung, Phase.READY, Exit())).do is Do.RESTART
 
     def _plan(self, death: Death) -> Plan:
         incident = self.store.incident(death.incident_id)

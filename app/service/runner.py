@@ -291,9 +291,18 @@ class Runner:
             passing=PassThrough(kept.log, kept.start, self.terminal.pass_on) if self.options.pass_output else None,
             stranger=stranger,
             may_end=self.options.mode is not Mode.OFF,
-            may_restart=lambda: self.options.mode is Mode.AUTO,
+            may_restart=lambda: self._may_restart(command),
             start=kept.start,
         )
+
+    def _may_restart(self, command: Command) -> bool:
+        """Whether a server that hangs may be ended: only where mode, hours and budgets let it be started again."""
+        if self.options.mode is not Mode.AUTO or self._hang is None:
+            return False
+        try:
+            return self.actor.would_restart(self._hang, command)
+        except StoreError:
+            return False
 
     def _canary(self) -> Health | None:
         wanted = self.options.canary
@@ -437,7 +446,9 @@ class Runner:
         after = self.timings.patience.restart
         if self.options.mode is Mode.OFF:
             return
-        if self.options.mode is Mode.AUTO and idle and after is not None:
+        if self.options.mode is Mode.AUTO and not self.actor.would_restart(incident, self.command):
+            self.store.needs_human(incident, "it hangs, and by budget or hours no restart is done alone now")
+        elif self.options.mode is Mode.AUTO and idle and after is not None:
             text = f"it is restarted when it has shown no sign of life for {after:g} s"
             self.store.add_transition(self.options.name, "note", text, incident_id=incident)
         elif self.options.mode is Mode.AUTO:

@@ -648,6 +648,18 @@ async def test_auto_restarts_what_hangs_for_longer_than_its_patience(store: Stor
     assert [attempt.kind for attempt in the_incident(store).attempts] == [AttemptKind.RESTART]
 
 
+async def test_what_could_not_be_started_again_is_not_ended_because_it_hangs(store: Store, port: int) -> None:
+    async with running(store, options(deaf(port), port), timings=HANGS_SOON) as run:
+        run.runner.actor.limits = replace(run.runner.actor.limits, restarts=0)
+        await run.until(lambda: store.incidents() and the_incident(store).status is IncidentStatus.NEEDS_HUMAN)
+        await asyncio.sleep(2.5)
+        alive = psutil.pid_exists(run.pid)
+        await run.stopped()
+
+    assert alive
+    assert "by budget or hours no restart is done alone now" in str(the_incident(store).timeline)
+
+
 async def test_propose_leaves_what_hangs_to_a_person(store: Store, port: int) -> None:
     async with running(store, options(deaf(port), port, Mode.PROPOSE), timings=HANGS_SOON) as run:
         await run.until(lambda: store.incidents() and the_incident(store).status is IncidentStatus.NEEDS_HUMAN)
