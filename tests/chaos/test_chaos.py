@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,8 @@ _CASES = [pytest.param(one, id=one.name, marks=() if one.short else (pytest.mark
 
 @pytest.mark.parametrize("scenario", _CASES)
 def test_a_fault_ends_as_it_must(scenario: Scenario, tmp_path: Path) -> None:
+    # How soon is for the table of `make chaos`, on a machine of its own: here it is asked what comes of it.
+    scenario = replace(scenario, seconds=4 * scenario.seconds)
     result = play(scenario, tmp_path)
 
     assert good(scenario, result), f"{row(scenario, result)}\n{result.said}"

@@ -159,7 +159,7 @@ class Running:
     store: Store
     task: asyncio.Task[RunResult]
 
-    async def until(self, true: Callable[[], object], seconds: float = 8.0) -> None:
+    async def until(self, true: Callable[[], object], seconds: float = 20.0) -> None:
         deadline = time.monotonic() + seconds
         while not true():
             assert time.monotonic() < deadline, self.person.said
