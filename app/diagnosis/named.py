@@ -38,6 +38,10 @@ _TOGETHER = re.compile(
     r"|not compatible|incompatible|conflict|can(?:no|')t (?:both )?be (?:used|combined)",
     re.IGNORECASE,
 )
+_AT_MOST_ONE = re.compile(
+    r"(?:less than(?: or equal to)?|<=?|at most|not exceed|smaller than) 1(?:\.0+)?(?!\.?\d)"
+    r"|between 0(?:\.0+)? and 1(?:\.0+)?(?!\.?\d)|[(\[]0(?:\.0+)?, ?1(?:\.0+)?[)\]]"
+)
 _AT_LEAST = re.compile(
     r"\b(?P<low>[a-z][a-z0-9_]+) \((?P<is>\d+)\) must be (?:greater than or equal to|at least|>=|larger than) "
     r"\b(?P<high>[a-z][a-z0-9_]+) \((?P<wanted>\d+)\)"
@@ -96,7 +100,11 @@ def mended_by_its_words(text: str, bench: Bench) -> Step | None:
     if command is None:
         return None
     return (
-        _raised(text, command) or _other_choice(text, command) or _one_of_two(text, command) or _left_out(text, command)
+        _raised(text, command)
+        or _share(text, command)
+        or _other_choice(text, command)
+        or _one_of_two(text, command)
+        or _left_out(text, command)
     )
 
 
@@ -122,6 +130,18 @@ def _raised(text: str, command: Command) -> Step | None:
         Safety.MANUAL,
         f"it must be at least {found['high']}, {found['wanted']}",
     )
+
+
+def _share(text: str, command: Command) -> Step | None:
+    """`85` where a share of 1 is wanted was meant as per cent."""
+    if _AT_MOST_ONE.search(text) is None:
+        return None
+    for entry, value in _said(text, command):
+        number = float(value) if re.fullmatch(r"\d+(?:\.\d+)?", value) else 0.0
+        if 2 <= number <= 100:
+            why = f"{value} was probably meant as per cent"
+            return Step(Fix(set={entry.spelled: f"{number / 100:g}"}), Safety.MANUAL, why)
+    return None
 
 
 def _other_choice(text: str, command: Command) -> Step | None:

@@ -46,6 +46,17 @@ def told(pipeline: Pipeline, message: str, *words: str, after: str = "") -> Caus
         ("ValueError: Unknown widget mode: 'warp'. Valid options are: fast, slow", ["--widget-mode", "warp"], []),
         ("FileNotFoundError: Widget file not found: /nope/w.json", ["--widget-file", "/nope/w.json"], []),
         ("AssertionError: widget_rate must be non-negative", ["--widget-rate", "-1"], []),
+        # A share was given as per cent.
+        (
+            "ValueError: mem_fraction_static must be between 0 and 1, got 85",
+            ["--mem-fraction-static", "85"],
+            ["--mem-fraction-static", "0.85"],
+        ),
+        (
+            "ValueError: mem_fraction_static must be between 0 and 1, got 1.2",
+            ["--mem-fraction-static", "1.2"],
+            [],
+        ),
         # One must be as large as the other.
         (
             "ValueError: max_total_tokens (64) must be greater than or equal to max_running_requests (128).",
