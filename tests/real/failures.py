@@ -28,6 +28,7 @@ class Failure:
     extra: tuple[str, ...] = ()
     renamed: dict[str, str] = field(default_factory=dict)
     appended: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()  # words that go, for a person to confirm
     shards: int = 1
     layers: int = 2
     truncated: bool = False  # the last weights file is cut in half
@@ -38,11 +39,12 @@ class Failure:
 
     @property
     def correctable(self) -> bool:
-        return bool(self.renamed or self.appended)
+        return bool(self.renamed or self.appended or self.left_out)
 
     def corrected(self, words: list[str]) -> list[str]:
         """The whole corrected command: nothing changes but what is named."""
-        return [*(self.renamed.get(word, word) for word in words), *self.appended]
+        kept = [word for word in words if word not in self.left_out]
+        return [*(self.renamed.get(word, word) for word in kept), *self.appended]
 
     def make_model(self, folder: Path) -> Path:
         write_model(folder, shards=self.shards, layers=self.layers)
@@ -108,6 +110,7 @@ FAILURES = (
         "invalid-argument-value",
         r"error: argument --kv-cache-dtype: invalid choice: 'fp7'",
         extra=("--kv-cache-dtype", "fp7"),
+        left_out=("--kv-cache-dtype", "fp7"),
     ),
     Failure(
         "bad-type",
@@ -115,6 +118,7 @@ FAILURES = (
         "invalid-argument-value",
         r"error: argument --random-seed: invalid int value: 'lucky'$",
         extra=("--random-seed", "lucky"),
+        left_out=("--random-seed", "lucky"),
     ),
     Failure(
         "bad-type",
@@ -122,6 +126,7 @@ FAILURES = (
         "invalid-argument-value",
         r"error: argument --seed: invalid int value: 'lucky'$",
         extra=("--seed", "lucky"),
+        left_out=("--seed", "lucky"),
     ),
     Failure(
         "missing-value",
